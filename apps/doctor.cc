@@ -179,7 +179,7 @@ void print_rows(std::string_view title, const std::vector<DoctorRow>& rows) {
   for (const DoctorRow& row : rows) fmt::print("  {:<42} {}\n", row.what, row.text);
 }
 
-void run() {
+void run_doctor() {
   const observe::MachineDescription machine = observe::describe_machine();
   const LaunchReport ranks = launch_report(machine);
   if (!ranks.first) {
@@ -285,7 +285,7 @@ void add_doctor(CLI::App& app) {
     if (*listed) return list_ops();
     require(*asked != device->is_cpu(), ErrorCode::kInvalidArgument, "doctor",
             "--verify and --device cuda go together: --verify compares the device with the CPU");
-    return *asked ? verify(*device, *names) : run();
+    return *asked ? verify(*device, *names) : run_doctor();
   });
 }
 

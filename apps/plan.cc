@@ -44,7 +44,7 @@ observe::PlanPicture picture_of(const BufferTable& table, const MemoryPlan& plan
   return picture;
 }
 
-void run(const PlanOptions& options) {
+void run_plan(const PlanOptions& options) {
   require_distinct({{"the file of buffers", options.path}}, {{"--picture", options.picture}});
   const BufferTable table = read_buffers_csv(options.path);
   PlannerOptions planner;
@@ -82,7 +82,7 @@ void add_plan(CLI::App& app) {
       "--picture", options->picture,
       "SVG file for a picture of the plan: time from left to right, offsets from bottom to top");
   command->footer("Prints the same rows with an offset column; a summary goes to standard error.");
-  command->callback([options] { run(*options); });
+  command->callback([options] { run_plan(*options); });
 }
 
 }  // namespace isochron::apps

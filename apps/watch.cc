@@ -105,7 +105,7 @@ std::string view(const json& live) {
 
 bool alive(int64_t process) { return ::kill(static_cast<pid_t>(process), 0) == 0 || errno == EPERM; }
 
-void run(const WatchOptions& options) {
+void run_watch(const WatchOptions& options) {
   const std::filesystem::path path = options.folder / train::kLiveFile;
   const bool terminal = is_terminal(stdout);
   for (;;) {
@@ -142,7 +142,7 @@ void add_watch(CLI::App& app) {
   command->add_flag("--once", options->once, "show the view once, and exit");
   command->callback([options] {
     try {
-      run(*options);
+      run_watch(*options);
     } catch (const json::exception& error) {
       fail(ErrorCode::kBadFormat, (options->folder / train::kLiveFile).string(), "lacks a field: {}",
            observe::complaint(error));

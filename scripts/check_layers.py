@@ -42,6 +42,15 @@ MAX_LINES = 600
 MAX_ROOMS = 15  # in a folder; a source with its headers is one
 # A gradient is written in other ops, so their families use one another.
 FOLDERS_IN_CIRCLES = ("ops/",)
+# Each of their sources is a program of its own.
+PROGRAM_A_SOURCE = ("bench/", "examples/")
+COMPILED_ALONE = re.compile(r'^#include ["<]hwy/', re.MULTILINE)  # for each instruction set
+NO_NAME = re.compile(r"using namespace|template|namespace|TEST|INSTANTIATE|static_assert|public:|private:|requires|using \w*::|#|[A-Z_]+\(")
+ALIAS = re.compile(r"using (\w+) =")
+TYPE = re.compile(r"(?:struct|class|enum class|enum|union) (?:alignas\([^)]*\) )?(\w+)(?![\w;])")
+FUNCTION = re.compile(r"[\w:<>,&*\[\] ]*[ &*](\w+)\(")
+VALUE = re.compile(r"[^=({;]*\b(\w+)(?:\[.*\])?\s*[={;]")
+OVERLOADED = ("PrintTo",)  # for one type each
 
 
 def check_include(path, folder, quoted, included):
@@ -130,13 +139,77 @@ def check_circles(used):
             if folder < target and not folder.startswith(FOLDERS_IN_CIRCLES) and folder in reached(target)]
 
 
+def declared(line):
+    """(kind, name) of what a line at the left margin declares, or None."""
+    if not re.match(r"[A-Za-z]", line) or NO_NAME.match(line):
+        return None
+    for kind, pattern in (("alias", ALIAS), ("type", TYPE), ("function", FUNCTION), ("value", VALUE)):
+        if match := pattern.match(line):
+            return kind, match[1]
+    return None
+
+
+def unlinked_names(text):
+    """{name: kind} of what a source declares in anonymous namespaces."""
+    names, inside = {}, False
+    for line in text.splitlines():
+        if line == "namespace {":
+            inside = True
+        elif line == "}  // namespace":
+            inside = False
+        elif inside and (found := declared(line)):
+            names[found[1]] = found[0]
+    return names
+
+
+def check_names(root, files):
+    """Names in anonymous namespaces that other sources of a folder have or use, as "path: text". The sources of a folder are
+    compiled as one (isochron_unity_sources), where such a name could stand for another without a word."""
+    texts = {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8") for path in files
+             if path.suffix in (".h", ".cc")}
+    in_headers, included, folders = {}, {}, {}
+    for path, text in texts.items():
+        included[path] = [name.removeprefix("isochron/") if name.startswith("isochron/") else f"tests/{name}"
+                          for name in re.findall(r'^#include "([^"]+)"', text, re.MULTILINE)]
+        if path.endswith(".h"):
+            for line in text.splitlines():
+                if found := declared(line):
+                    in_headers.setdefault(found[1], []).append(path)
+        elif not path.startswith(PROGRAM_A_SOURCE) and not COMPILED_ALONE.search(text):
+            folders.setdefault(path.rpartition("/")[0], []).append(path)
+    violations = []
+    for folder, sources in sorted(folders.items()):
+        reached, left = set(), [header for path in sources for header in included[path]]
+        while left:
+            header = left.pop()
+            if header not in reached:
+                reached.add(header)
+                left += included.get(header, ())
+        owners = {}
+        for path in sources:
+            for name, kind in unlinked_names(texts[path]).items():
+                owners.setdefault(name, {})[path] = kind
+        for name, kinds in sorted(owners.items()):
+            first = min(kinds)
+            if len(kinds) > 1 and set(kinds.values()) != {"alias"} and name not in OVERLOADED:
+                others = ", ".join(sorted(kinds)[1:])
+                violations.append(f"{first}: {name} is a name of {others}, too; one name for one thing in a folder")
+            elif headers := sorted(reached.intersection(in_headers.get(name, ()))):
+                users = [path for path in sources
+                         if path not in kinds and re.search(rf"(?<![\w.>:]){name}\b(?!:)", texts[path])]
+                if users:
+                    violations.append(f"{first}: {name} is {headers[0]}'s, too, which {users[0]} uses; rename it here")
+    return violations
+
+
 def check_tree(root):
     files = []
     for folder in (*ALLOWED, *PROGRAM_FOLDERS, *OTHER_FOLDERS):
         files += sorted(p for p in (root / folder).rglob("*") if p.suffix in CODE_SUFFIXES and p.is_file())
     files += [root / EVERYTHING] if (root / EVERYTHING).is_file() else []
     found = [violation for path in files for violation in check_file(root, path)]
-    return len(files), found + check_rooms(root, files) + check_circles(used_folders(root, files))
+    return len(files), (found + check_rooms(root, files) + check_circles(used_folders(root, files)) +
+                        check_names(root, files))
 
 
 def self_test():
@@ -154,6 +227,9 @@ def self_test():
         "optim/b/x.h": "\n",
         "ops/c/x.h": '#include "isochron/ops/d/x.h"\n',
         "ops/d/x.h": '#include "isochron/ops/c/x.h"\n',
+        "comm/a.h": "void send(int to);\n",
+        "comm/a.cc": "namespace {\nconstexpr int kMost = 1;\nvoid own() {}\n}  // namespace\nvoid send(int to) { own(); }\n",
+        "comm/b.cc": "#include \"isochron/comm/a.h\"\nnamespace {\nusing Own = int;\n}  // namespace\nvoid both() { send(1); }\n",
         **{f"data/full/x{i}{suffix}": "\n" for i in range(MAX_ROOMS) for suffix in (".h", ".cc", "-inl.h")},
     }
     planted = {
@@ -174,6 +250,8 @@ def self_test():
         "CUDA in a public header": ("memory/x.h", "#include <cuda_runtime.h>\n"),
         "private header in a public one": ("ops/x.h", '#include "isochron/backends/cpu/a.h"\n'),
         "using namespace in a header": ("apps/x.h", "  using namespace isochron;\n"),
+        "name of two sources": ("comm/c.cc", "namespace {\nstatic bool own(int x) { return x > 0; }\n}  // namespace\n"),
+        "name of a header's": ("comm/c.cc", "namespace {\nvoid send(long to) {}\n}  // namespace\n"),
         "folder too full": ("data/full/one_more.cc", "\n"),
         "folders in a circle": ("optim/b/y.h", '#include "isochron/optim/a/x.h"\n'),
         "file too long": ("tests/x_test.cc", "\n" * (MAX_LINES + 1)),
@@ -193,7 +271,7 @@ def self_test():
         for what, (path, text) in planted.items():
             write(path, text)
             found = check_tree(root)[1]
-            places = (f"{path}:", f"{path.rpartition('/')[0]}:", "optim/a:")
+            places = (f"{path}:", f"{path.rpartition('/')[0]}:", "optim/a:", "comm/a.cc: own")
             if len(found) != 1 or not found[0].startswith(places):
                 missed.append(f"{what}: expected one violation in {path}, found {found}")
             (root / path).unlink()

@@ -96,7 +96,7 @@ class Way {
   int64_t bytes_sent_ = 0, calls_ = 0;
 };
 
-BothWays make(const BenchCase& entry, CaseOptions how) {
+BothWays make_rank_case(const BenchCase& entry, CaseOptions how) {
   BothWays ways;
   how.group = comm::world();
   ways.together = entry.make(how);
@@ -126,7 +126,7 @@ Counts warm_up(const BothWays& ways, const RanksOptions& options) {
   return counts;
 }
 
-RankResult measure(const BothWays& ways, const Counts& counts) {
+RankResult measure_rank(const BothWays& ways, const Counts& counts) {
   Way together(*ways.together, counts), alone(*ways.alone, counts);
   for (int64_t round = 0; round < counts.rounds; ++round) {
     const bool together_first = round % 2 == 0;
@@ -143,7 +143,7 @@ std::vector<RankResult> of_all_ranks(const RankResult& own) {
   return all;
 }
 
-double mean(const std::vector<RankResult>& ranks, double RankResult::*what) {
+double rank_mean(const std::vector<RankResult>& ranks, double RankResult::*what) {
   const double sum = std::accumulate(ranks.begin(), ranks.end(), 0.0,
                                      [&](double s, const RankResult& rank) { return s + rank.*what; });
   return sum / static_cast<double>(ranks.size());
@@ -153,7 +153,7 @@ void print_json(const BenchCase& entry, const RanksOptions& options, const Count
                 const std::vector<RankResult>& ranks) {
   std::vector<double> alone_us;
   for (const RankResult& rank : ranks) alone_us.push_back(rank.alone_us);
-  const double step_us = mean(ranks, &RankResult::step_us), mean_us = mean(ranks, &RankResult::alone_us);
+  const double step_us = rank_mean(ranks, &RankResult::step_us), mean_us = rank_mean(ranks, &RankResult::alone_us);
   fmt::print("{}\n", nlohmann::ordered_json{{"case", entry.name},
                                             {"precision", precision_name(options.how.precision)},
                                             {"threads", compute_threads()},
@@ -164,9 +164,9 @@ void print_json(const BenchCase& entry, const RanksOptions& options, const Count
                                             {"step_us", step_us},
                                             {"alone_us", mean_us},
                                             {"ratio", step_us / mean_us},
-                                            {"exposed_us", mean(ranks, &RankResult::exposed_us)},
-                                            {"bytes_sent", mean(ranks, &RankResult::bytes_sent)},
-                                            {"collectives", mean(ranks, &RankResult::collectives)},
+                                            {"exposed_us", rank_mean(ranks, &RankResult::exposed_us)},
+                                            {"bytes_sent", rank_mean(ranks, &RankResult::bytes_sent)},
+                                            {"collectives", rank_mean(ranks, &RankResult::collectives)},
                                             {"alone_us_of_ranks", alone_us}}
                          .dump());
 }
@@ -181,13 +181,13 @@ void print_heading() {
 }
 
 void print_row(const BenchCase& entry, const Counts& counts, const std::vector<RankResult>& ranks) {
-  const double step_us = mean(ranks, &RankResult::step_us), alone_us = mean(ranks, &RankResult::alone_us);
+  const double step_us = rank_mean(ranks, &RankResult::step_us), alone_us = rank_mean(ranks, &RankResult::alone_us);
   fmt::print("{:<16} {:>9} {:>11} {:>11} {:>7.3f} {:>11} {:>12} {:>12g}\n", entry.name,
              counts.rounds * counts.turn_steps, observe::duration_text(step_us * 1e3),
              observe::duration_text(alone_us * 1e3), step_us / alone_us,
-             observe::duration_text(mean(ranks, &RankResult::exposed_us) * 1e3),
-             observe::bytes_text(mean(ranks, &RankResult::bytes_sent)),
-             mean(ranks, &RankResult::collectives));
+             observe::duration_text(rank_mean(ranks, &RankResult::exposed_us) * 1e3),
+             observe::bytes_text(rank_mean(ranks, &RankResult::bytes_sent)),
+             rank_mean(ranks, &RankResult::collectives));
 }
 
 /// Ranks that measure different things would wait for each other.
@@ -222,9 +222,9 @@ void bench_ranks(const std::vector<const BenchCase*>& cases, const RanksOptions&
   agree(cases, options);
   if (!options.json) print_heading();
   for (const BenchCase* entry : cases) {
-    const BothWays ways = make(*entry, options.how);
+    const BothWays ways = make_rank_case(*entry, options.how);
     const Counts counts = warm_up(ways, options);
-    const std::vector<RankResult> ranks = of_all_ranks(measure(ways, counts));
+    const std::vector<RankResult> ranks = of_all_ranks(measure_rank(ways, counts));
     if (options.json) {
       print_json(*entry, options, counts, ranks);
     } else {

@@ -139,20 +139,20 @@ struct Point {
   size_t lower_bound_bytes = 0;
 };
 
-Point measure(const Sweep& sweep, int64_t size, const SweepOptions& options) {
+Point measure_point(const Sweep& sweep, int64_t size, const SweepOptions& options) {
   constexpr size_t kLeastSteps = 5;
-  const std::unique_ptr<CaseRun> run = sweep.make(size, options.precision);
-  run->step();
-  run->step();
+  const std::unique_ptr<CaseRun> run_sweep = sweep.make(size, options.precision);
+  run_sweep->step();
+  run_sweep->step();
   std::vector<int64_t> times;
   const int64_t end = now_ns() + to_ns(options.seconds);
   while (times.size() < kLeastSteps || now_ns() < end) {
     const int64_t start = now_ns();
-    run->step();
+    run_sweep->step();
     times.push_back(now_ns() - start);
   }
   std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
-  const graph::PlanReport& plan = run->captured()->plan_report();
+  const graph::PlanReport& plan = run_sweep->captured()->plan_report();
   return {size, static_cast<double>(times[times.size() / 2]), plan.flops, plan.arena_bytes,
           plan.lower_bound_bytes};
 }
@@ -160,7 +160,7 @@ Point measure(const Sweep& sweep, int64_t size, const SweepOptions& options) {
 /// d log b / d log a: 1 where b grows as a does.
 double exponent(double a0, double a1, double b0, double b1) { return std::log(b1 / b0) / std::log(a1 / a0); }
 
-void print(const Sweep& sweep, const std::vector<Point>& points) {
+void print_sweep(const Sweep& sweep, const std::vector<Point>& points) {
   fmt::print("\n{}: {}\n", sweep.name, sweep.what);
   fmt::print("{:>8} {:>10} {:>10} {:>9} {:>11} {:>10} {:>13} {:>14}\n", sweep.name, "step", "MFLOP",
              "GFLOP/s", "arena", "vs bound", "time ~ work^", "arena ~ size^");
@@ -203,7 +203,7 @@ void write(const Sweep& sweep, const std::vector<Point>& points, const std::file
   write_file_atomically(folder / fmt::format("sweep_{}.svg", sweep.name), observe::plot_svg(plot));
 }
 
-void run(const SweepOptions& options) {
+void run_sweep(const SweepOptions& options) {
   if (options.threads > 0) set_compute_threads(options.threads);
   const auto locks = make_own_folders({options.out});
   for (const Sweep& sweep : sweeps()) {
@@ -211,8 +211,8 @@ void run(const SweepOptions& options) {
                                                            sweep.name) != options.names.end();
     if (!chosen) continue;
     std::vector<Point> points;
-    for (const int64_t size : sweep.sizes) points.push_back(measure(sweep, size, options));
-    print(sweep, points);
+    for (const int64_t size : sweep.sizes) points.push_back(measure_point(sweep, size, options));
+    print_sweep(sweep, points);
     if (!options.out.empty()) write(sweep, points, options.out);
   }
 }
@@ -237,7 +237,7 @@ void add_sweep(CLI::App& app) {
       ->capture_default_str();
   add_precision_option(*command, options->precision);
   command->add_option("--out", options->out, "folder for a CSV and a plot (SVG) of each sweep");
-  command->callback([options] { run(*options); });
+  command->callback([options] { run_sweep(*options); });
 }
 
 }  // namespace isochron::apps

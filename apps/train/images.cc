@@ -178,7 +178,7 @@ std::unique_ptr<nn::Module> flat_dense() {
   return own(std::move(model));
 }
 
-TrainSettings momentum(int epochs, int64_t batch, double learning_rate) {
+TrainSettings classifier_momentum(int epochs, int64_t batch, double learning_rate) {
   return {.epochs = epochs,
           .batch = batch,
           .optimizer = "momentum",
@@ -218,16 +218,16 @@ nn::BatchNormOptions norm_of(const TrainOptions& options) {
 void train_resnet20(const TrainOptions& options) {
   train_classifier(options, {.name = "ResNet-20",
                              .wanted = {.side = 32, .colours = true},
-                             .digits = momentum(20, 32, 0.05),
-                             .cifar = momentum(5, 64, 0.1),
+                             .digits = classifier_momentum(20, 32, 0.05),
+                             .cifar = classifier_momentum(5, 64, 0.1),
                              .make = [&] { return own(nn::resnet20(kClasses, norm_of(options))); }});
 }
 
 void train_resnet50(const TrainOptions& options) {
   train_classifier(options, {.name = "ResNet-50",
                              .wanted = {.side = 32, .colours = true},
-                             .digits = momentum(12, 32, 0.02),
-                             .cifar = momentum(2, 64, 0.05),
+                             .digits = classifier_momentum(12, 32, 0.02),
+                             .cifar = classifier_momentum(2, 64, 0.05),
                              .make = [&] { return own(nn::resnet50(kClasses, norm_of(options))); }});
 }
 

@@ -25,7 +25,7 @@ struct NvmlViolationTime {
   unsigned long long violation_ns;
 };
 
-struct Calls {
+struct MonitorCalls {
   int (*nvmlInit_v2)() = nullptr;
   int (*nvmlShutdown)() = nullptr;
   int (*nvmlDeviceGetHandleByPciBusId_v2)(const char*, NvmlDevice*) = nullptr;
@@ -77,7 +77,7 @@ class NvmlMonitor final : public DeviceMonitor {
 
  private:
   const SharedLibrary library_;
-  Calls calls_;
+  MonitorCalls calls_;
   NvmlDevice device_ = nullptr;
 };
 

@@ -12,7 +12,7 @@ namespace {
 constexpr uint64_t kMostExpansion = 1032;  // of deflate
 constexpr double kRedLuma = 0.299, kGreenLuma = 0.587;
 
-void leave(png_structp png, png_const_charp text) {
+void leave_png(png_structp png, png_const_charp text) {
   auto* error = static_cast<CodecError*>(png_get_error_ptr(png));
   std::strncpy(error->text.data(), text, error->text.size() - 1);
   png_longjmp(png, 1);
@@ -39,7 +39,7 @@ void on_read(png_structp png, png_bytep into, size_t bytes) {
   left = left.subspan(bytes);
 }
 
-bool read_header(PngDecoder& decoder) {
+bool read_png_header(PngDecoder& decoder) {
   if (setjmp(png_jmpbuf(decoder.png)) != 0) return false;
   png_set_read_fn(decoder.png, &decoder.left, on_read);
   // Of all chunks beside the pixels only palette and transparency: texts could expand to gigabytes, and a
@@ -64,14 +64,14 @@ void set_transforms(png_structp png, png_infop info, int channels) {
   if (channels == 4 && !has_alpha) png_set_add_alpha(png, 0xff, PNG_FILLER_AFTER);
 }
 
-void read_rows(png_structp png, std::byte* into, size_t row_bytes, uint32_t height, int passes) {
+void read_png_rows(png_structp png, std::byte* into, size_t row_bytes, uint32_t height, int passes) {
   for (int pass = 0; pass < passes; ++pass) {
     for (uint32_t y = 0; y < height; ++y)
       png_read_row(png, reinterpret_cast<png_bytep>(into + y * row_bytes), nullptr);
   }
 }
 
-bool read_pixels(PngDecoder& decoder, int channels, std::span<std::byte> into) {
+bool read_png_pixels(PngDecoder& decoder, int channels, std::span<std::byte> into) {
   if (setjmp(png_jmpbuf(decoder.png)) != 0) return false;
   set_transforms(decoder.png, decoder.info, channels);
   const int passes = png_set_interlace_handling(decoder.png);
@@ -79,7 +79,7 @@ bool read_pixels(PngDecoder& decoder, int channels, std::span<std::byte> into) {
   const size_t row_bytes = png_get_rowbytes(decoder.png, decoder.info);
   const uint32_t height = png_get_image_height(decoder.png, decoder.info);
   if (row_bytes * height != into.size()) png_error(decoder.png, "has another layout than its header says");
-  read_rows(decoder.png, into.data(), row_bytes, height, passes);
+  read_png_rows(decoder.png, into.data(), row_bytes, height, passes);
   png_read_end(decoder.png, nullptr);
   return true;
 }
@@ -104,14 +104,14 @@ void on_write(png_structp png, png_bytep from, size_t bytes) {
   if (!kept) png_error(png, "no memory for the file");
 }
 
-void write_rows(png_structp png, const std::byte* pixels, size_t row_bytes, uint32_t height) {
+void write_png_rows(png_structp png, const std::byte* pixels, size_t row_bytes, uint32_t height) {
   for (uint32_t y = 0; y < height; ++y) {
     png_write_row(png, reinterpret_cast<png_const_bytep>(pixels + y * row_bytes));
   }
 }
 
-bool write_file(PngEncoder& encoder, const std::byte* pixels, uint32_t height, uint32_t width, int channels,
-                std::string* out) {
+bool write_png_file(PngEncoder& encoder, const std::byte* pixels, uint32_t height, uint32_t width,
+                    int channels, std::string* out) {
   if (setjmp(png_jmpbuf(encoder.png)) != 0) return false;
   const int type = channels == 1   ? PNG_COLOR_TYPE_GRAY
                    : channels == 3 ? PNG_COLOR_TYPE_RGB
@@ -120,7 +120,7 @@ bool write_file(PngEncoder& encoder, const std::byte* pixels, uint32_t height, u
   png_set_IHDR(encoder.png, encoder.info, width, height, 8, type, PNG_INTERLACE_NONE,
                PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
   png_write_info(encoder.png, encoder.info);
-  write_rows(encoder.png, pixels, size_t{width} * static_cast<size_t>(channels), height);
+  write_png_rows(encoder.png, pixels, size_t{width} * static_cast<size_t>(channels), height);
   png_write_end(encoder.png, encoder.info);
   return true;
 }
@@ -138,10 +138,10 @@ bool decode_png(const DecodeRequest& request, ImageInfo& info, CodecError& error
   PngDecoderScope scope;
   PngDecoder& decoder = scope.decoder;
   decoder.left = request.file;
-  decoder.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &error, leave, ignore);
+  decoder.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &error, leave_png, ignore);
   if (decoder.png != nullptr) decoder.info = png_create_info_struct(decoder.png);
   if (decoder.info == nullptr) return out_of_memory(error);
-  if (!read_header(decoder)) return false;
+  if (!read_png_header(decoder)) return false;
   const png_structp png = decoder.png;
   const png_infop header = decoder.info;
   const int type = png_get_color_type(png, header);
@@ -153,17 +153,17 @@ bool decode_png(const DecodeRequest& request, ImageInfo& info, CodecError& error
   const uint64_t stored_bytes =
       (png_get_rowbytes(png, header) + uint64_t{1}) * static_cast<uint64_t>(info.height);
   request.admit(request.context, info, stored_bytes / kMostExpansion);
-  return request.into.empty() || read_pixels(decoder, request.channels, request.into);
+  return request.into.empty() || read_png_pixels(decoder, request.channels, request.into);
 }
 
 bool write_png(const Tensor& image, std::string& out, CodecError& error) {
   PngEncoderScope scope;
   PngEncoder& encoder = scope.encoder;
-  encoder.png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &error, leave, ignore);
+  encoder.png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &error, leave_png, ignore);
   if (encoder.png != nullptr) encoder.info = png_create_info_struct(encoder.png);
   if (encoder.info == nullptr) return out_of_memory(error);
-  return write_file(encoder, image.raw(), static_cast<uint32_t>(image.extent(0)),
-                    static_cast<uint32_t>(image.extent(1)), static_cast<int>(image.extent(2)), &out);
+  return write_png_file(encoder, image.raw(), static_cast<uint32_t>(image.extent(0)),
+                        static_cast<uint32_t>(image.extent(1)), static_cast<int>(image.extent(2)), &out);
 }
 
 }  // namespace isochron::data::internal

@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kPixels = 64;
-constexpr double kWhite = 16;
+constexpr double kBrightest = 16;
 constexpr uint64_t kSplitSeed = 1998;
 constexpr int32_t kFirstTestDate = 19900101;
 constexpr int64_t kWeeksPerYear = 52;
@@ -33,7 +33,7 @@ LabelledImages digits_of(const double* table, std::span<const int64_t> rows) {
   int64_t* labels = result.labels.data<int64_t>();
   for (int64_t row : rows) {
     const double* values = table + row * (kPixels + 1);
-    for (int64_t i = 0; i < kPixels; ++i) *pixels++ = static_cast<float>(values[i] / kWhite);
+    for (int64_t i = 0; i < kPixels; ++i) *pixels++ = static_cast<float>(values[i] / kBrightest);
     *labels++ = static_cast<int64_t>(values[kPixels]);
   }
   return result;
@@ -45,7 +45,7 @@ void check_digits(const CsvTable& table, const std::string& where) {
   const double* values = table.values.data<double>();
   for (int64_t i = 0; i < table.values.elems(); ++i) {
     const int64_t column = i % (kPixels + 1);
-    const double highest = column < kPixels ? kWhite : 9;
+    const double highest = column < kPixels ? kBrightest : 9;
     if (values[i] < 0 || values[i] > highest || values[i] != std::floor(values[i])) {
       fail(ErrorCode::kBadFormat, where, "row {}, column {}: expected a whole number in [0, {}], got {}",
            i / (kPixels + 1) + 1, column + 1, highest, values[i]);

@@ -16,7 +16,7 @@ bool needs_decomposition(const Node& node, const Backend& backend) {
 }
 
 /// Appends the decomposition of `node` to the graph and replaces its outputs.
-void decompose(Graph& graph, const Node& node, Rewriter& rewriter) {
+void decompose_node(Graph& graph, const Node& node, Rewriter& rewriter) {
   const size_t before = graph.nodes().size();
   const std::vector<TensorSpec> specs = node.input_specs();
   std::vector<Tensor> inputs;
@@ -52,7 +52,7 @@ void decompose(Graph& graph, const Backend& backend) {
       rewriter.update_inputs(node);
       if (!needs_decomposition(node, backend)) continue;
       const size_t first = graph.nodes().size();
-      decompose(graph, node, rewriter);
+      decompose_node(graph, node, rewriter);
       for (size_t n = first; n < graph.nodes().size(); ++n) rank[graph.nodes()[n].get()] = i;
       keep[i] = false;
     }

@@ -20,7 +20,7 @@ void require_same_shape(const Tensor& prediction, const Tensor& target, std::str
           "predictions are {}, targets {}; reshape one", prediction.spec().str(), target.spec().str());
 }
 
-void require_labels(const Tensor& scores, const Tensor& labels) {
+void require_label_of_each(const Tensor& scores, const Tensor& labels) {
   const bool fit =
       scores.rank() >= 2 &&
       labels.shape() == Shape(scores.shape().span().first(static_cast<size_t>(scores.rank() - 1)));
@@ -42,7 +42,7 @@ Tensor labels_of(const Tensor& scores, const Tensor& targets) {
 Tensor as_numbers(const Tensor& truths) { return cast(truths, DType::kF32); }
 
 Tensor hits(const Tensor& scores, const Tensor& labels) {
-  require_labels(scores, labels);
+  require_label_of_each(scores, labels);
   return as_numbers(equal(argmax(scores, -1), cast(labels, DType::kI64)));
 }
 
@@ -123,7 +123,7 @@ SparseTopKCategoricalAccuracy::SparseTopKCategoricalAccuracy(int64_t k) : k_(k) 
 
 void SparseTopKCategoricalAccuracy::update(const Tensor& scores, const Tensor& labels,
                                            const Tensor& sample_weights) {
-  require_labels(scores, labels);
+  require_label_of_each(scores, labels);
   const Tensor at_label = one_hot(cast(labels, DType::kI64), scores.extent(-1), DType::kBool);
   const Tensor lowest =
       constant(full({}, -std::numeric_limits<double>::infinity(), scores.dtype()));  // loses to any score

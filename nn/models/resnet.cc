@@ -16,7 +16,7 @@ ConvOptions convolution_options(int64_t window, int64_t stride) {
           .kernel_initializer = init::he_normal()};
 }
 
-const ResNetOptions& checked(const ResNetOptions& options) {
+const ResNetOptions& checked_options(const ResNetOptions& options) {
   const auto positive = [](const std::vector<int64_t>& numbers) {
     return std::all_of(numbers.begin(), numbers.end(), [](int64_t n) { return n >= 1; });
   };
@@ -66,7 +66,7 @@ void ResidualBlock::members(Members& list) {
 }
 
 ResNet::ResNet(const ResNetOptions& options)
-    : options_(checked(options)),
+    : options_(checked_options(options)),
       stem_(options.widths[0], options.small_images ? 3 : 7, options.small_images ? 1 : 2, Activation::kRelu,
             options.norm),
       classifier_(options.classes) {

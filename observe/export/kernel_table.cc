@@ -24,7 +24,7 @@ struct Tally {
 
 /// Kernels end before the call that they belong to, so they lie in front of it. Where older events were
 /// overwritten, the first call may lack some and is left out.
-void add(const TracedThread& thread, std::string_view function, Tally& tally) {
+void add_duration(const TracedThread& thread, std::string_view function, Tally& tally) {
   std::vector<const TraceEvent*> kernels;  // since the last call
   bool whole = thread.overwritten == 0;
   for (const TraceEvent& event : thread.events) {
@@ -112,7 +112,7 @@ double between_share(const KernelTable& table) {
 
 KernelTable kernel_table(const TraceRecorder& recorder, std::string_view function) {
   Tally tally;
-  for (const TracedThread& thread : recorder.threads()) add(thread, function, tally);
+  for (const TracedThread& thread : recorder.threads()) add_duration(thread, function, tally);
   KernelTable table;
   table.function = function;
   table.steps = tally.steps();

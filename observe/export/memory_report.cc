@@ -79,7 +79,7 @@ bool empty_line(const Entry& line) {
   return std::ranges::all_of(line.values, [](int64_t value) { return value == 0; });
 }
 
-std::string amount(int64_t value, MemoryChange::Unit unit) {
+std::string bytes_amount(int64_t value, MemoryChange::Unit unit) {
   return unit == MemoryChange::Unit::kBytes ? bytes_text(static_cast<double>(value))
                                             : fmt::format("{}", value);
 }
@@ -89,11 +89,11 @@ std::string unit_words(MemoryChange::Unit unit) {
   return std::string(kWords[static_cast<int>(unit)]);
 }
 
-std::string change_text(const MemoryChange& change) {
+std::string growth_text(const MemoryChange& change) {
   const std::string unit = change.unit == MemoryChange::Unit::kBlocks ? " blocks" : "";
   return fmt::format("{}: {}{}{} ({} -> {})", change.what, change.grown() < 0 ? "-" : "+",
-                     amount(std::abs(change.grown()), change.unit), unit, amount(change.before, change.unit),
-                     amount(change.after, change.unit));
+                     bytes_amount(std::abs(change.grown()), change.unit), unit,
+                     bytes_amount(change.before, change.unit), bytes_amount(change.after, change.unit));
 }
 
 /// Taking a moment moves the heap by as much; tags and counts are exact.
@@ -119,7 +119,7 @@ std::string growth_heading(std::span<const MemoryMoment> moments, bool grown) {
                      grown ? "these grew" : "nothing grew");
 }
 
-std::string table_markup(std::span<const MemoryMoment> moments, const std::string& title,
+std::string memory_table(std::span<const MemoryMoment> moments, const std::string& title,
                          const std::vector<Entry>& lines) {
   std::string text = fmt::format("<div class=\"scroll\"><table>\n<tr><th>{}</th>", title);
   for (const MemoryMoment& moment : moments) text += fmt::format("<th>{}</th>", escape_markup(moment.name));
@@ -128,7 +128,7 @@ std::string table_markup(std::span<const MemoryMoment> moments, const std::strin
     if (empty_line(line)) continue;
     text += fmt::format("<tr><td>{}</td>", escape_markup(line.what));
     for (size_t m = 0; m < line.values.size(); ++m) {
-      text += fmt::format("<td>{}</td>", amount(line.values[m], line.unit));
+      text += fmt::format("<td>{}</td>", bytes_amount(line.values[m], line.unit));
     }
     text += "</tr>\n";
   }
@@ -158,7 +158,7 @@ std::string bar_markup(const ResidentSet& set) {
                      bar, bytes_text(static_cast<double>(set.total)), keys);
 }
 
-Json json_of(const MemoryMoment& moment) {
+Json report_json(const MemoryMoment& moment) {
   Json tags = Json::array(), live = Json::object(), resident = {{"total", moment.resident.total}};
   for (const TaggedMemory& tag : moment.tags) {
     tags.push_back({{"tag", tag.tag}, {"bytes", tag.bytes}, {"blocks", tag.blocks}});
@@ -237,7 +237,8 @@ std::string memory_text(std::span<const MemoryMoment> moments) {
   std::vector<size_t> widths;
   for (size_t m = 0; m < moments.size(); ++m) {
     widths.push_back(moments[m].name.size());
-    for (const Entry& line : lines) widths[m] = std::max(widths[m], amount(line.values[m], line.unit).size());
+    for (const Entry& line : lines)
+      widths[m] = std::max(widths[m], bytes_amount(line.values[m], line.unit).size());
   }
   std::string text = fmt::format("{:<{}}", "memory", first);
   for (size_t m = 0; m < moments.size(); ++m) text += fmt::format("  {:>{}}", moments[m].name, widths[m]);
@@ -245,7 +246,7 @@ std::string memory_text(std::span<const MemoryMoment> moments) {
   for (const Entry& line : lines) {
     text += fmt::format("{:<{}}", line.what, first);
     for (size_t m = 0; m < moments.size(); ++m) {
-      text += fmt::format("  {:>{}}", amount(line.values[m], line.unit), widths[m]);
+      text += fmt::format("  {:>{}}", bytes_amount(line.values[m], line.unit), widths[m]);
     }
     text += "\n";
   }
@@ -256,13 +257,13 @@ std::string memory_growth_text(std::span<const MemoryMoment> moments) {
   if (moments.size() < 2) return "";
   const std::vector<MemoryChange> grown = growth(moments);
   std::string text = growth_heading(moments, !grown.empty()) + (grown.empty() ? "\n" : ":\n");
-  for (const MemoryChange& change : grown) text += "  " + change_text(change) + "\n";
+  for (const MemoryChange& change : grown) text += "  " + growth_text(change) + "\n";
   return text;
 }
 
 std::string memory_json(std::span<const MemoryMoment> moments, int indent) {
   Json all = Json::array();
-  for (const MemoryMoment& moment : moments) all.push_back(json_of(moment));
+  for (const MemoryMoment& moment : moments) all.push_back(report_json(moment));
   Json json = {{"moments", std::move(all)}};
   if (moments.size() > 1) {
     Json largest = Json::array();
@@ -301,15 +302,15 @@ std::string memory_section(std::span<const MemoryMoment> moments) {
     if (!grown.empty()) {
       text += "<ul>\n";
       for (const MemoryChange& change : grown)
-        text += fmt::format("<li>{}</li>\n", escape_markup(change_text(change)));
+        text += fmt::format("<li>{}</li>\n", escape_markup(growth_text(change)));
       text += "</ul>\n";
     }
   }
   text += "<details><summary>All moments: resident set by owner, allocators by tag, live objects</summary>\n";
-  text += table_markup(moments, "resident set", resident_lines(moments));
-  text += table_markup(moments, "allocators, by tag", tag_lines(moments, MemoryChange::Unit::kBytes));
-  text += table_markup(moments, "blocks, by tag", tag_lines(moments, MemoryChange::Unit::kBlocks));
-  text += table_markup(moments, "live objects", live_lines(moments));
+  text += memory_table(moments, "resident set", resident_lines(moments));
+  text += memory_table(moments, "allocators, by tag", tag_lines(moments, MemoryChange::Unit::kBytes));
+  text += memory_table(moments, "blocks, by tag", tag_lines(moments, MemoryChange::Unit::kBlocks));
+  text += memory_table(moments, "live objects", live_lines(moments));
   return text + "</details>\n";
 }
 

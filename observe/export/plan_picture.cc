@@ -22,7 +22,7 @@ constexpr double kTextHeight = 12, kLine = 16, kLeft = 62, kRight = 12, kBottom 
 constexpr std::array<std::string_view, PlanPicture::kMaxKinds> kKindColours = {
     "#3987e5", "#d9730d", "#2a9d5c", "#a05be0", "#e0484d", "#1497a8"};
 
-std::string amount(int64_t bytes) { return bytes_text(static_cast<double>(bytes)); }
+std::string shown_amount(int64_t bytes) { return bytes_text(static_cast<double>(bytes)); }
 
 void check(const PlanPicture& picture, const PlotSize& size) {
   const auto demand = [](bool condition, const std::string& text) {
@@ -111,8 +111,8 @@ std::string title_of(const PlanPicture& picture, const Shape& shape) {
   const std::string& kind = picture.kinds[static_cast<size_t>(shape.kind)];
   if (shape.buffers.size() == 1) {
     return fmt::format("{}\n{}, {} ({} bytes) at offset {}\nfrom kernel {}\nto kernel {}", first.owner, kind,
-                       amount(first.bytes), first.bytes, first.offset, kernel_name(picture, first.lower),
-                       kernel_name(picture, first.upper - 1));
+                       shown_amount(first.bytes), first.bytes, first.offset,
+                       kernel_name(picture, first.lower), kernel_name(picture, first.upper - 1));
   }
   constexpr size_t kNamed = 6;
   std::vector<const PictureBuffer*> sorted = shape.buffers;
@@ -120,10 +120,10 @@ std::string title_of(const PlanPicture& picture, const Shape& shape) {
                            [](const PictureBuffer* buffer) { return buffer->bytes; });
   int64_t bytes = 0;
   for (const PictureBuffer* buffer : sorted) bytes += buffer->bytes;
-  std::string text =
-      fmt::format("{} buffers too thin to tell apart ({}), {} together:", sorted.size(), kind, amount(bytes));
+  std::string text = fmt::format("{} buffers too thin to tell apart ({}), {} together:", sorted.size(), kind,
+                                 shown_amount(bytes));
   for (size_t i = 0; i < std::min(sorted.size(), kNamed); ++i) {
-    text += fmt::format("\n{}, {}", sorted[i]->owner, amount(sorted[i]->bytes));
+    text += fmt::format("\n{}, {}", sorted[i]->owner, shown_amount(sorted[i]->bytes));
   }
   if (sorted.size() > kNamed) text += fmt::format("\nand {} more", sorted.size() - kNamed);
   return text;
@@ -215,9 +215,9 @@ std::string marks_markup(const PlanPicture& picture, const Frame& frame) {
         "class=\"mark\"><title>{}</title></line>\n",
         x0, y0, x1, y1, escape_markup(title));
   };
-  return line(frame.left, frame.top, right, frame.top, "arena: " + amount(picture.arena_bytes)) +
+  return line(frame.left, frame.top, right, frame.top, "arena: " + shown_amount(picture.arena_bytes)) +
          line(frame.left, frame.y(picture.lower_bound_bytes), right, frame.y(picture.lower_bound_bytes),
-              "lower bound: " + amount(picture.lower_bound_bytes)) +
+              "lower bound: " + shown_amount(picture.lower_bound_bytes)) +
          line(peak, frame.top, peak, frame.top + frame.height,
               "kernel at the peak: " + kernel_name(picture, picture.peak_kernel));
 }
@@ -320,7 +320,7 @@ std::string plan_svg(const PlanPicture& picture, const PlotSize& size) {
       "style=\"max-width:{0:.0f}px;width:100%;height:auto;background:var(--paper)\">\n<style>{2}</style>\n"
       "<title>{3}</title>\n<desc>{4} buffers in an arena of {5}{6}</desc>\n{7}{8}{9}{10}{11}{12}</svg>\n",
       size.width, height, style(), escape_markup(picture.title), picture.buffers.size(),
-      amount(picture.arena_bytes), merged_text,
+      shown_amount(picture.arena_bytes), merged_text,
       fmt::format("<text x=\"{:.0f}\" y=\"{:.0f}\" style=\"font-weight:600\">{}</text>\n", kLeft, kLine,
                   escape_markup(picture.title)),
       legend, axes_markup(picture, frame), shapes, live_markup(picture, frame), marks_markup(picture, frame));
@@ -337,20 +337,20 @@ std::string plan_text(const PlanPicture& picture) {
   constexpr size_t kOwners = 5;
   const double bound = static_cast<double>(std::max<int64_t>(picture.lower_bound_bytes, 1));
   std::string text = fmt::format("{} buffers, {} kernels, an arena of {}: {:.4f} times the lower bound\n",
-                                 picture.buffers.size(), picture.kernels, amount(picture.arena_bytes),
+                                 picture.buffers.size(), picture.kernels, shown_amount(picture.arena_bytes),
                                  static_cast<double>(picture.arena_bytes) / bound);
   text += fmt::format("live at the peak, kernel {}:", kernel_name(picture, picture.peak_kernel));
   const std::vector<int64_t> bytes = bytes_at_peak(picture);
   bool any = false;
   for (size_t kind = 0; kind < bytes.size(); ++kind) {
     if (bytes[kind] == 0) continue;
-    text += fmt::format("{} {} {}", any ? "," : "", picture.kinds[kind], amount(bytes[kind]));
+    text += fmt::format("{} {} {}", any ? "," : "", picture.kinds[kind], shown_amount(bytes[kind]));
     any = true;
   }
   text += "\n";
   const std::vector<const PictureBuffer*> live = live_at_peak(picture);
   for (size_t i = 0; i < std::min(live.size(), kOwners); ++i) {
-    text += fmt::format("  {}: {} ({})\n", live[i]->owner, amount(live[i]->bytes),
+    text += fmt::format("  {}: {} ({})\n", live[i]->owner, shown_amount(live[i]->bytes),
                         picture.kinds[static_cast<size_t>(live[i]->kind)]);
   }
   if (live.size() > kOwners) text += fmt::format("  and {} more\n", live.size() - kOwners);

@@ -93,7 +93,7 @@ Json phases_json(const std::array<double, kPhaseCount>& phases) {
   return json;
 }
 
-Json spikes_json(const SpikeReport& spikes) {
+Json spikes_document(const SpikeReport& spikes) {
   Json largest = Json::array();
   for (const SpikeRecord& spike : spikes.largest) {
     largest.push_back({{"iteration", spike.iteration},
@@ -276,7 +276,7 @@ std::string to_json(const RunReport& report, int indent) {
                      {"series", series_json(report)},
                      {"phases_ns", phases_json(report.phase_ns)},
                      {"between_phases_ns", phases_json(report.between_phase_ns)},
-                     {"spikes", spikes_json(report.spikes)},
+                     {"spikes", spikes_document(report.spikes)},
                      {"causes", std::move(causes)},
                      {"allocations",
                       {{"heap_per_step", number_or_null(report.heap_allocations_per_step)},

@@ -212,7 +212,7 @@ void add_environment(RunComparison& result, const MachineDescription& first,
   add("frequency governor", first.governor, second.governor);
 }
 
-std::string ratio_text(const TimeRatio& ratio) {
+std::string interval_text(const TimeRatio& ratio) {
   return fmt::format("{:.3f} times [{:.3f}, {:.3f}]", ratio.ratio, ratio.low, ratio.high);
 }
 
@@ -236,15 +236,15 @@ std::string conclude(const RunComparison& result) {
   if (!medians.differs()) {
     return fmt::format(
         "No difference in the median step was detected: the second run takes {} as long as the first{}",
-        ratio_text(medians), machine_clause(result));
+        interval_text(medians), machine_clause(result));
   }
   return fmt::format("The second run's median step takes {} as long as the first's{}: it is {}",
-                     ratio_text(medians), machine_clause(result), medians.ratio > 1 ? "slower" : "faster");
+                     interval_text(medians), machine_clause(result), medians.ratio > 1 ? "slower" : "faster");
 }
 
 /// What the intervals hold.
 std::string explanation(const RunComparison& result) {
-  const std::string means = fmt::format("Means: {}. ", ratio_text(result.means));
+  const std::string means = fmt::format("Means: {}. ", interval_text(result.means));
   if (result.first_runs + result.second_runs > 2) {
     return means + fmt::format(
                        "The intervals have 95 % confidence, over {} and {} runs; the tables show the median "

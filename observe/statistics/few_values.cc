@@ -63,7 +63,7 @@ size_t least_for(double confidence) {
 
 /// How many times more values would decide: half widths shrink with the root of their count. A change that
 /// can't be told from none needs an interval of half the bound.
-double factor_to_decide(const ChangeEstimate& estimate, double bound) {
+double times_to_decide(const ChangeEstimate& estimate, double bound) {
   const double half_width = 0.5 * (estimate.high - estimate.low);
   const bool none = estimate.low <= 0 && estimate.high >= 0;
   const double needed = none ? 0.5 * bound : std::fabs(std::fabs(estimate.change) - bound);
@@ -73,7 +73,7 @@ double factor_to_decide(const ChangeEstimate& estimate, double bound) {
 
 size_t warmup_of(size_t count) { return std::max<size_t>(1, count / 10); }
 
-void check(std::span<const double> values, const FlatnessOptions& options) {
+void check_few_values(std::span<const double> values, const FlatnessOptions& options) {
   require(options.bound > 0 && options.confidence > 0.5 && options.confidence < 1 && options.series >= 1,
           ErrorCode::kInvalidArgument, "judge_few_values",
           "options out of range: need bound > 0, confidence in (0.5, 1), series >= 1");
@@ -144,7 +144,7 @@ void doubt_late_step(FlatnessVerdict& verdict, std::span<const double> values) {
 }
 
 /// Sets the kind, the interval that decided it, and the reason.
-void decide(FlatnessVerdict& verdict, std::span<const double> logs, const FlatnessOptions& options) {
+void decide_by_trend(FlatnessVerdict& verdict, std::span<const double> logs, const FlatnessOptions& options) {
   std::vector<double> scratch;
   const double slope = theil_sen_slope(logs, scratch);
   const auto estimate = [&](double confidence) -> std::optional<ChangeEstimate> {
@@ -167,7 +167,7 @@ void decide(FlatnessVerdict& verdict, std::span<const double> logs, const Flatne
                                  100 * std::copysign(options.bound, beyond->low));
   } else if (beyond) {
     verdict.largest = *beyond;
-    verdict.iterations_to_decide = factor_to_decide(*beyond, options.bound);
+    verdict.iterations_to_decide = times_to_decide(*beyond, options.bound);
     verdict.reason = fmt::format("the change may be {} to {}, the bound is {:.1f} %", percent(beyond->low),
                                  percent(beyond->high), 100 * options.bound);
   } else {
@@ -193,7 +193,7 @@ std::optional<Interval> theil_sen_interval(std::span<const double> values, doubl
 }
 
 FlatnessVerdict judge_few_values(std::span<const double> values, const FlatnessOptions& options) {
-  check(values, options);
+  check_few_values(values, options);
   FlatnessVerdict verdict;
   verdict.bound = options.bound;
   if (values.size() < kFewestValues) {
@@ -207,7 +207,7 @@ FlatnessVerdict judge_few_values(std::span<const double> values, const FlatnessO
   verdict.warmup_windows = static_cast<int>(warmup);
   verdict.windows = static_cast<int>(kept.size());
   const std::vector<double> logs = logarithms(kept);
-  decide(verdict, logs, options);
+  decide_by_trend(verdict, logs, options);
   doubt_late_step(verdict, kept);
   if (verdict.kind == Flatness::kInconclusive)
     verdict.iterations_to_decide =

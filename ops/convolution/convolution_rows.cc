@@ -96,7 +96,7 @@ std::vector<TensorSpec> infer_weight_gradient(const OpCall& call) {
 
 // --- gradients; the window's attributes go from op to op ---
 
-Attributes window_of(const Attributes& attributes) {
+Attributes row_window(const Attributes& attributes) {
   return {{"stride", attributes.get<Dims>("stride")},
           {"padding", attributes.get<Dims>("padding")},
           {"dilation", attributes.get<Dims>("dilation")},
@@ -128,7 +128,7 @@ std::vector<Tensor> convolution_gradient(const GradientCall& call) {
   const Tensor& g = call.output_gradients[0];
   const Tensor& x = call.inputs[0];
   const Tensor& kernel = call.inputs[1];
-  const Attributes window = window_of(call.attributes);
+  const Attributes window = row_window(call.attributes);
   std::vector<Tensor> result(call.inputs.size());
   const bool bias = call.inputs.size() == 3 && call.needed[2];
   if (call.needed[1]) {
@@ -147,7 +147,7 @@ std::vector<Tensor> input_gradient_gradient(const GradientCall& call) {
   const Tensor& u = call.output_gradients[0];
   const Tensor& g = call.inputs[0];
   const Tensor& kernel = call.inputs[1];
-  const Attributes window = window_of(call.attributes);
+  const Attributes window = row_window(call.attributes);
   std::vector<Tensor> result(2);
   if (call.needed[0]) result[0] = forward(u, kernel, window);
   if (call.needed[1]) result[1] = weight_gradient(u, g, kernel.shape(), false, window)[0];
@@ -160,7 +160,7 @@ std::vector<Tensor> weight_gradient_gradient(const GradientCall& call) {
   const Tensor v = call.output_gradients.size() > 1 ? call.output_gradients[1] : Tensor();
   const Tensor& x = call.inputs[0];
   const Tensor& g = call.inputs[1];
-  const Attributes window = window_of(call.attributes);
+  const Attributes window = row_window(call.attributes);
   std::vector<Tensor> result(2);
   if (call.needed[0] && u.defined()) result[0] = input_gradient(g, u, x.shape(), window);
   if (call.needed[1]) {

@@ -96,7 +96,7 @@ std::vector<TensorSpec> infer_average_gradient(const OpCall& call) {
 
 // --- gradients ---
 
-Attributes window_of(const GradientCall& call) {
+Attributes pooling_window(const GradientCall& call) {
   Attributes window{{"window", call.attributes.get<Dims>("window")},
                     {"stride", call.attributes.get<Dims>("stride")},
                     {"padding", call.attributes.get<Dims>("padding")}};
@@ -113,28 +113,28 @@ Attributes with_input_shape(Attributes attributes, const Dims& shape) {
 
 std::vector<Tensor> max_gradient(const GradientCall& call) {
   return {graph::apply_one(row("max_pool_gradient"), {call.output_gradients[0], call.outputs[1]},
-                           with_input_shape(window_of(call), call.inputs[0].shape()))};
+                           with_input_shape(pooling_window(call), call.inputs[0].shape()))};
 }
 
 std::vector<Tensor> max_gradient_gradient(const GradientCall& call) {
-  return {
-      graph::apply_one(row("max_pool_select"), {call.output_gradients[0], call.inputs[1]}, window_of(call)),
-      Tensor()};
+  return {graph::apply_one(row("max_pool_select"), {call.output_gradients[0], call.inputs[1]},
+                           pooling_window(call)),
+          Tensor()};
 }
 
 std::vector<Tensor> select_gradient(const GradientCall& call) {
   return {graph::apply_one(row("max_pool_gradient"), {call.output_gradients[0], call.inputs[1]},
-                           with_input_shape(window_of(call), call.inputs[0].shape())),
+                           with_input_shape(pooling_window(call), call.inputs[0].shape())),
           Tensor()};
 }
 
 std::vector<Tensor> average_gradient(const GradientCall& call) {
   return {graph::apply_one(row("average_pool_gradient"), {call.output_gradients[0]},
-                           with_input_shape(window_of(call), call.inputs[0].shape()))};
+                           with_input_shape(pooling_window(call), call.inputs[0].shape()))};
 }
 
 std::vector<Tensor> average_gradient_gradient(const GradientCall& call) {
-  return {graph::apply_one(row("average_pool"), {call.output_gradients[0]}, window_of(call))};
+  return {graph::apply_one(row("average_pool"), {call.output_gradients[0]}, pooling_window(call))};
 }
 
 // --- references ---

@@ -7,7 +7,8 @@
 namespace isochron {
 namespace {
 
-void require_numbers(std::string_view where, int axis, int64_t window, int64_t stride, int64_t dilation) {
+void require_window_numbers(std::string_view where, int axis, int64_t window, int64_t stride,
+                            int64_t dilation) {
   for (const int64_t number : {window, stride, dilation}) {
     require(number >= 1 && number < kMaxWindowNumber, ErrorCode::kInvalidArgument, where,
             "window, stride and dilation along spatial axis {} must be at least 1 and less than {}, got {}, "
@@ -41,7 +42,7 @@ Dims Padding::resolve(const Dims& extents, const Dims& window, const Dims& strid
           "causal padding is along one axis, this image has {}; use Padding::explicitly", axes);
   Dims result;
   for (int axis = 0; axis < axes; ++axis) {
-    require_numbers("padding", axis, window[axis], stride[axis], dilation[axis]);
+    require_window_numbers("padding", axis, window[axis], stride[axis], dilation[axis]);
     int64_t before = 0;
     int64_t after = 0;
     if (kind_ == Kind::kSame) {
@@ -61,7 +62,7 @@ namespace ops {
 namespace {
 
 WindowAxis checked(std::string_view where, int number, WindowAxis axis) {
-  require_numbers(where, number, axis.window, axis.stride, axis.dilation);
+  require_window_numbers(where, number, axis.window, axis.stride, axis.dilation);
   for (const int64_t value : {axis.before, axis.after}) {
     require(value >= 0 && value <= kMaxWindowReach, ErrorCode::kInvalidArgument, where,
             "the padding along spatial axis {} must be 0 or more and at most {}, got {} and {}", number,

@@ -148,7 +148,7 @@ std::vector<Tensor> decompose_group_norm(const OpCall& call, std::span<const Ten
   return {y, reshape(center, moments), reshape(variance, moments)};
 }
 
-std::vector<Tensor> decomposed_gradient(std::span<const Tensor> in, const Attributes& attributes) {
+std::vector<Tensor> decomposed_group_gradient(std::span<const Tensor> in, const Attributes& attributes) {
   const Parts parts(in[0].shape(), attributes);
   const Tensor scale = rsqrt(parts.moment(in[2]) + attributes.get<double>("epsilon"));
   const Tensor normal = (parts.of(in[0]) - parts.moment(in[1])) * scale;
@@ -164,13 +164,13 @@ std::vector<Tensor> decomposed_gradient(std::span<const Tensor> in, const Attrib
 }
 
 std::vector<Tensor> decompose_group_norm_gradient(const OpCall& call, std::span<const Tensor> in) {
-  return decomposed_gradient(in, call.attributes);
+  return decomposed_group_gradient(in, call.attributes);
 }
 
 std::vector<Tensor> group_norm_second_gradient(const GradientCall& call) {
   const Attributes& attributes = call.attributes;
   return call.context.differentiate(
-      [&attributes](std::span<const Tensor> inputs) { return decomposed_gradient(inputs, attributes); },
+      [&attributes](std::span<const Tensor> inputs) { return decomposed_group_gradient(inputs, attributes); },
       call.inputs, call.output_gradients);
 }
 

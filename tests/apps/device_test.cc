@@ -30,7 +30,7 @@ int status_of(const std::string& line) {
   return run_command(static_cast<int>(argv.size()), argv.data());
 }
 
-Outcome run(const std::string& line) {
+Outcome run_on_device(const std::string& line) {
   testing::internal::CaptureStdout();
   testing::internal::CaptureStderr();
   const int status = status_of(line);
@@ -41,7 +41,7 @@ Outcome run(const std::string& line) {
 std::vector<double> losses(const std::string& arguments, const std::string& device,
                            const std::filesystem::path& json) {
   const Outcome outcome =
-      run("train " + arguments + " --seed 3 --device " + device + " --json " + json.string());
+      run_on_device("train " + arguments + " --seed 3 --device " + device + " --json " + json.string());
   EXPECT_EQ(outcome.status, 0) << arguments << " on " << device << ":\n" << outcome.text;
   if (outcome.status != 0) return {};
   const nlohmann::json document = read_json(json);
@@ -53,21 +53,24 @@ std::vector<double> losses(const std::string& arguments, const std::string& devi
 
 TEST(TrainingOnADevice, KeepsToItsMemoryLimit) {
   const TempFolder folder;
-  EXPECT_THAT(run("train regress --memory-limit 4MB"), Ends(2, "name one with --device"));
-  EXPECT_THAT(run("train regress --device cuda --memory-limit -4MB"), Ends(2, "a number of bytes is needed"));
+  EXPECT_THAT(run_on_device("train regress --memory-limit 4MB"), Ends(2, "name one with --device"));
+  EXPECT_THAT(run_on_device("train regress --device cuda --memory-limit -4MB"),
+              Ends(2, "a number of bytes is needed"));
   {
     const TrainingGpu simulated;
-    EXPECT_THAT(run("train regress --device cuda --memory-limit 1kB"),
+    EXPECT_THAT(run_on_device("train regress --device cuda --memory-limit 1kB"),
                 Ends(2, "takes at least 65536 at once"));
-    EXPECT_THAT(run("train regress --device cuda --memory-limit 0"), Ends(2, "takes at least 65536 at once"));
+    EXPECT_THAT(run_on_device("train regress --device cuda --memory-limit 0"),
+                Ends(2, "takes at least 65536 at once"));
     EXPECT_FALSE(
         losses("regress --epochs 1 --steps 3 --memory-limit 4MB", "cuda", folder / "a.json").empty());
     EXPECT_LE(cuda::gpu(SimulatedGpu::kDevice)->pool().stats().reserved_bytes, 4'000'000u);
-    EXPECT_THAT(run("train regress --device cuda --memory-limit 4MB"), Ends(2, "limit its memory before"));
+    EXPECT_THAT(run_on_device("train regress --device cuda --memory-limit 4MB"),
+                Ends(2, "limit its memory before"));
   }
   const TrainingGpu another;
   // Small batches: ways of computing are timed before.
-  EXPECT_THAT(run("train digits --device cuda --epochs 1 --batch 16 --memory-limit 2200kB"),
+  EXPECT_THAT(run_on_device("train digits --device cuda --epochs 1 --batch 16 --memory-limit 2200kB"),
               Ends(4, " of the 16 rows"));
 }
 
@@ -78,7 +81,7 @@ nlohmann::json first_line(const Outcome& outcome) {
 
 TEST(OnADevice, CasesOfTheBenchAreTimed) {
   const TrainingGpu simulated;
-  const Outcome outcome = run("bench --case tiny --device cuda --steps 5 --json");
+  const Outcome outcome = run_on_device("bench --case tiny --device cuda --steps 5 --json");
   ASSERT_EQ(outcome.status, 0) << outcome.text;
   const nlohmann::json measured = first_line(outcome);
   EXPECT_EQ(measured["device"], "Simulated Device");
@@ -86,17 +89,18 @@ TEST(OnADevice, CasesOfTheBenchAreTimed) {
   EXPECT_LT(measured["longest_chain"], measured["instructions"]);
   EXPECT_LE(measured["instructions"], measured["device_nodes"]);
   EXPECT_LE(measured["device_nodes"], 9) << "what the driver starts at each step";
-  const Outcome in_order = run("bench --case tiny --device cuda --steps 5 --json --in-order");
+  const Outcome in_order = run_on_device("bench --case tiny --device cuda --steps 5 --json --in-order");
   const nlohmann::json linear = first_line(in_order);
   EXPECT_EQ(linear["longest_chain"], linear["instructions"]);
-  EXPECT_THAT(run("bench --case data --device cuda"), Ends(2, "runs on the CPU only; leave --device out"));
+  EXPECT_THAT(run_on_device("bench --case data --device cuda"),
+              Ends(2, "runs on the CPU only; leave --device out"));
 }
 
 TEST(OnADevice, ScenariosRun) {
   const TempFolder folder;
   const TrainingGpu simulated;
-  const Outcome outcome =
-      run("compare gpu-memory transfers --device cuda --iterations 64 --out " + folder.path().string());
+  const Outcome outcome = run_on_device("compare gpu-memory transfers --device cuda --iterations 64 --out " +
+                                        folder.path().string());
   EXPECT_THAT(outcome, Ends(0, "9 loops: "));
   const nlohmann::json document = read_json(folder / "compare.json");
   const auto& naive = document["scenarios"][0]["loops"][0];

@@ -19,7 +19,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-std::string content_of(const std::filesystem::path& path) {
+std::string file_content(const std::filesystem::path& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
@@ -55,8 +55,8 @@ TEST(MemoryCommand, TrainTellsWhoOwnsTheMemoryAndDrawsThePlan) {
   ASSERT_NE(part, record.parts.end());
   ASSERT_EQ(part->memory.size(), moments.size());
   for (size_t i = 0; i < moments.size(); ++i) EXPECT_EQ(part->memory[i].resident, moments[i].resident);
-  EXPECT_EQ(content_of(folder.path() / "plan.svg"), observe::plan_svg(*part->plan));
-  EXPECT_THAT(content_of(folder.path() / "report.html"),
+  EXPECT_EQ(file_content(folder.path() / "plan.svg"), observe::plan_svg(*part->plan));
+  EXPECT_THAT(file_content(folder.path() / "report.html"),
               AllOf(HasSubstr("Memory by owner"), HasSubstr("The memory plan"), HasSubstr("class=\"plan\"")));
 }
 
@@ -72,10 +72,11 @@ TEST(MemoryCommand, PlanDrawsAFileOfBuffers) {
   const std::filesystem::path csv = folder.path() / "buffers.csv", svg = folder.path() / "plan.svg";
   std::ofstream(csv) << "id,lower,upper,size\na<b,0,2,4096\nc,1,4611686018427387904,64\n";
   EXPECT_THAT(run_isochron("plan " + csv.string() + " --picture " + svg.string()), Ends(0, "c,1,"));
-  EXPECT_THAT(content_of(svg), AllOf(HasSubstr("<title>a&lt;b\nbuffer, 4.10 KB"), HasSubstr("buffers.csv")));
+  EXPECT_THAT(file_content(svg),
+              AllOf(HasSubstr("<title>a&lt;b\nbuffer, 4.10 KB"), HasSubstr("buffers.csv")));
   std::ofstream(csv) << "id,lower,upper,size\n";
   EXPECT_THAT(run_isochron("plan " + csv.string() + " --picture " + svg.string()), Ends(0, "id,lower"));
-  EXPECT_THAT(content_of(svg), HasSubstr("0 buffers"));
+  EXPECT_THAT(file_content(svg), HasSubstr("0 buffers"));
 }
 
 TEST(MemoryCommand, StepsCountFromOne) {

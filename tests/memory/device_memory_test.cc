@@ -13,12 +13,12 @@ namespace {
 
 const size_t kGranularity = SimulatedDevice().granularity_bytes;
 
-std::shared_ptr<SimulatedContext> device(size_t bytes = size_t{4} << 20) {
+std::shared_ptr<SimulatedContext> small_device(size_t bytes = size_t{4} << 20) {
   return std::make_shared<SimulatedContext>(simulated_device(bytes));
 }
 
 TEST(DeviceRange, GrowsWhereItStands) {
-  const auto context = device();
+  const auto context = small_device();
   const int64_t before = counter_value(Counter::kDeviceBytesReserved);
   {
     DeviceRange range(context, size_t{1} << 20);
@@ -41,18 +41,18 @@ TEST(DeviceRange, GrowsWhereItStands) {
 }
 
 TEST(DeviceRange, RefusesMoreThanWasReservedAndAnythingOnceSealed) {
-  DeviceRange range(device(), 2 * kGranularity);
+  DeviceRange range(small_device(), 2 * kGranularity);
   range.grow(1);
   EXPECT_ERROR(range.grow(3 * kGranularity), ErrorCode::kOutOfMemory, "reserved for 131072");
   range.seal();
   range.grow(kGranularity);
   EXPECT_ERROR(range.grow(2 * kGranularity), ErrorCode::kSealed, "from 65536 to 131072 bytes after sealing");
-  EXPECT_ERROR(DeviceRange(device(), SIZE_MAX), ErrorCode::kOutOfMemory, "no device has addresses");
+  EXPECT_ERROR(DeviceRange(small_device(), SIZE_MAX), ErrorCode::kOutOfMemory, "no device has addresses");
 }
 
 TEST(DeviceRange, AFailedCallLeavesNothingBehind) {
   for (const char* call : {"create", "map"}) {
-    const auto context = device();
+    const auto context = small_device();
     DeviceRange range(context, size_t{1} << 20);
     range.grow(1);
     context->fail(call, 1, ErrorCode::kOutOfMemory);
@@ -65,7 +65,7 @@ TEST(DeviceRange, AFailedCallLeavesNothingBehind) {
 }
 
 TEST(DevicePool, FreeNeighboursJoinAndGrowthJoinsWhatIsFreeAtTheEnd) {
-  const auto context = device();
+  const auto context = small_device();
   DevicePool pool(context, {.initial_bytes = kGranularity});
   void* const a = pool.allocate(30'000, "a");
   void* const b = pool.allocate(30'000, "b");
@@ -86,7 +86,7 @@ TEST(DevicePool, FreeNeighboursJoinAndGrowthJoinsWhatIsFreeAtTheEnd) {
 }
 
 TEST(DevicePool, TagsSayWhatWasAskedForAndOneRefusalIsOneRetry) {
-  DevicePool pool(device(), {.initial_bytes = kGranularity, .max_bytes = kGranularity});
+  DevicePool pool(small_device(), {.initial_bytes = kGranularity, .max_bytes = kGranularity});
   void* const small = pool.allocate(4, "weights");
   void* const larger = pool.allocate(300, "weights");
   const std::vector<TagUsage> usage = pool.usage_by_tag();
@@ -102,7 +102,7 @@ TEST(DevicePool, TagsSayWhatWasAskedForAndOneRefusalIsOneRetry) {
 }
 
 TEST(DevicePool, TakesTheSmallestBlockThatFits) {
-  DevicePool pool(device());
+  DevicePool pool(small_device());
   void* const blocks[] = {pool.allocate(4096, "hole"), pool.allocate(1, "wall"), pool.allocate(1024, "hole"),
                           pool.allocate(1, "wall")};
   pool.deallocate(blocks[0], 4096);
@@ -115,15 +115,15 @@ TEST(DevicePool, TakesTheSmallestBlockThatFits) {
 }
 
 TEST(DevicePool, WithoutGrowthItsFirstMemoryIsAll) {
-  DevicePool pool(device(), {.initial_bytes = kGranularity, .grow_on_demand = false});
+  DevicePool pool(small_device(), {.initial_bytes = kGranularity, .grow_on_demand = false});
   void* const most = pool.allocate(kGranularity, "most");
   EXPECT_ERROR(pool.allocate(1, "more"), ErrorCode::kOutOfMemory, "'more'");
   pool.deallocate(most, kGranularity);
-  EXPECT_THROW(DevicePool(device(), {.initial_bytes = 2, .max_bytes = 1}), Error);
+  EXPECT_THROW(DevicePool(small_device(), {.initial_bytes = 2, .max_bytes = 1}), Error);
 }
 
 TEST(DevicePool, OnceSealedTheDeviceIsNotAsked) {
-  const auto context = device();
+  const auto context = small_device();
   DevicePool pool(context, {.initial_bytes = kGranularity});
   void* const first = pool.allocate(1000, "first");
   pool.seal();
@@ -136,7 +136,7 @@ TEST(DevicePool, OnceSealedTheDeviceIsNotAsked) {
 }
 
 TEST(DevicePool, OutOfMemoryTellsOfTheDeviceAndWhoHoldsIt) {
-  DevicePool pool(device(size_t{1} << 20));
+  DevicePool pool(small_device(size_t{1} << 20));
   void* const weights = pool.allocate(500'000, "weights");
   EXPECT_ERROR(pool.allocate(600'000, "activations"), ErrorCode::kOutOfMemory, "'weights' 500000 in 1");
   EXPECT_ERROR(pool.allocate(600'000, "activations"), ErrorCode::kOutOfMemory, "of its 1048576 bytes free");
@@ -146,7 +146,7 @@ TEST(DevicePool, OutOfMemoryTellsOfTheDeviceAndWhoHoldsIt) {
 }
 
 TEST(AsyncDeviceAllocator, WhatComesBackServesAgainInStreamOrder) {
-  const auto context = device();
+  const auto context = small_device();
   const Stream stream = context->create_stream(false);
   AsyncDeviceAllocator allocator(context, stream);
   for (int i = 0; i < 100; ++i) allocator.deallocate(allocator.allocate(kGranularity, "step"), kGranularity);
@@ -161,9 +161,9 @@ TEST(DeviceAllocators, WhatTheDriverIsAskedForIsCounted) {
     for (int i = 0; i < 10; ++i) allocator.deallocate(allocator.allocate(1000, "step"), 1000);
     return counter_value(Counter::kSystemAllocations) - before;
   };
-  NaiveDeviceAllocator naive(device());
+  NaiveDeviceAllocator naive(small_device());
   EXPECT_EQ(asked(naive), 10);
-  DevicePool pool(device());
+  DevicePool pool(small_device());
   EXPECT_EQ(asked(pool), 1) << "the pool grew once";
   EXPECT_EQ(asked(pool), 0);
 }

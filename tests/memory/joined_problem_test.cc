@@ -33,7 +33,7 @@ int64_t bound_of(const PlacementProblem& problem) {
   return *std::max_element(all.begin(), all.end());
 }
 
-PlacementProblem to_problem(const Requests& requests, int32_t sections) {
+PlacementProblem problem_of(const Requests& requests, int32_t sections) {
   PlacementProblem problem;
   problem.sections = sections;
   for (const BufferRequest& r : requests) {
@@ -58,7 +58,7 @@ void expect_sound(const Requests& requests, const JoinedProblem& joined) {
 TEST(JoinedProblem, APinwheelIsOneItem) {
   //  time 0 1 2 3
   const Requests requests = {{0, 2, 64}, {2, 3, 128}, {1, 3, 128}, {0, 1, 192}, {1, 2, 64}};
-  const PlacementProblem problem = to_problem(requests, 3);
+  const PlacementProblem problem = problem_of(requests, 3);
   StepBudget budget{kPlenty};
   const JoinedProblem joined(problem, JoinRule::kPinwheelsFirst, budget);
   ASSERT_EQ(joined.problem().items.size(), 1u);
@@ -69,14 +69,14 @@ TEST(JoinedProblem, APinwheelIsOneItem) {
 TEST(JoinedProblem, WhatDoesNotFillARectangleStaysApart) {
   const Requests requests = {{0, 2, 64}, {2, 3, 128}, {1, 3, 128}, {0, 1, 192}, {1, 2, 256}};
   StepBudget budget{kPlenty};
-  const JoinedProblem joined(to_problem(requests, 3), JoinRule::kPinwheelsFirst, budget);
+  const JoinedProblem joined(problem_of(requests, 3), JoinRule::kPinwheelsFirst, budget);
   EXPECT_EQ(joined.problem().items.size(), requests.size());
 }
 
 TEST(JoinedProblem, GapsAddToTheLoadOnlySoMuch) {
   const Requests requests = {{0, 2, 64 * 200}, {1, 2, 64 * 4033}, {2, 3, 64 * 4096}, {3, 4, 64 * 4160}};
   StepBudget budget{kPlenty};
-  const JoinedProblem joined(to_problem(requests, 4), JoinRule::kWithGaps, budget);
+  const JoinedProblem joined(problem_of(requests, 4), JoinRule::kWithGaps, budget);
   EXPECT_EQ(joined.problem().items.size(), 3u);  // with the last one too, 127 / 4233 were lost
   EXPECT_EQ(joined.problem().bound, 4296);
   expect_sound(requests, joined);
@@ -85,7 +85,7 @@ TEST(JoinedProblem, GapsAddToTheLoadOnlySoMuch) {
 TEST(JoinedProblem, NestedPinwheelsAreOneItem) {
   for (uint64_t seed = 1; seed <= 3; ++seed) {
     const Requests requests = testing_support::cut_pinwheels(101, 4000, 100'000, seed);
-    const PlacementProblem problem = to_problem(requests, 4000);
+    const PlacementProblem problem = problem_of(requests, 4000);
     StepBudget budget{kPlenty};
     const JoinedProblem joined(problem, JoinRule::kPinwheelsFirst, budget);
     EXPECT_EQ(joined.problem().items.size(), 1u) << seed;
@@ -95,7 +95,7 @@ TEST(JoinedProblem, NestedPinwheelsAreOneItem) {
 
 TEST(JoinedProblem, StopsWhenTheStepsAreSpent) {
   const Requests requests = testing_support::cut_pinwheels(501, 4000, 100'000, 1);
-  const PlacementProblem problem = to_problem(requests, 4000);
+  const PlacementProblem problem = problem_of(requests, 4000);
   StepBudget budget{100'000};
   const JoinedProblem joined(problem, JoinRule::kPinwheelsFirst, budget);
   EXPECT_GT(joined.problem().items.size(), 1u);
@@ -112,7 +112,7 @@ TEST(JoinedProblem, LoadsAndPlansAreKept) {
       const auto lower = static_cast<int64_t>(rng.below(20));
       requests.push_back({lower, lower + 1 + static_cast<int64_t>(rng.below(8)), 64 * (1 + rng.below(6))});
     }
-    const PlacementProblem problem = to_problem(requests, 28);
+    const PlacementProblem problem = problem_of(requests, 28);
     for (JoinRule rule : {JoinRule::kPinwheelsFirst, JoinRule::kStacksFirst, JoinRule::kWithGaps}) {
       StepBudget budget{kPlenty};
       const JoinedProblem joined(problem, rule, budget);
@@ -130,7 +130,7 @@ TEST(JoinedProblem, LoadsAndPlansAreKept) {
 
 TEST(JoinedProblem, ShavedPinwheelsAreJoinedWithGaps) {
   const Requests requests = testing_support::cut_pinwheels(201, 4000, 100'000, 1, {.shaved = 0.01});
-  const PlacementProblem problem = to_problem(requests, 4000);
+  const PlacementProblem problem = problem_of(requests, 4000);
   StepBudget budget{kPlenty};
   const JoinedProblem without(problem, JoinRule::kPinwheelsFirst, budget);
   const JoinedProblem with(problem, JoinRule::kWithGaps, budget);

@@ -19,8 +19,8 @@ class NoCompiler final : public Compiler {
   std::vector<char> compile(const std::string&, const std::string&, int, int, bool) override { return {}; }
 };
 
-struct Device {
-  explicit Device(const SimulatedDevice& device = {})
+struct RingDevice {
+  explicit RingDevice(const SimulatedDevice& device = {})
       : context(std::make_shared<SimulatedContext>(device)), gpu(Gpu::create(context, {&compiler})) {
     // What a step does: adds the batch's two parts to its sums.
     context->add_kernel("add", {sizeof(void*), sizeof(void*), sizeof(void*), sizeof(int)},
@@ -51,7 +51,7 @@ TEST(TransferRing, EachStepFindsItsBatch) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     SimulatedDevice properties;
     properties.seed = seed;
-    Device device(properties);
+    RingDevice device(properties);
     TransferRing ring(device.gpu, kParts);
     const Ref<Storage> sums = device.gpu->allocate(kBatches * sizeof(int64_t), "sums");
     device.context->fill(reinterpret_cast<uintptr_t>(sums->data()), 0, sums->size_bytes(),
@@ -78,7 +78,7 @@ TEST(TransferRing, EachStepFindsItsBatch) {
 }
 
 TEST(TransferRing, TheHostRunsAheadByItsSlotsAlone) {
-  Device device;
+  RingDevice device;
   TransferRing ring(device.gpu, kParts);
   const Ref<Storage> sums = device.gpu->allocate(kBatches * sizeof(int64_t), "sums");
   const std::byte nothing[16] = {};
@@ -95,7 +95,7 @@ TEST(TransferRing, TheHostRunsAheadByItsSlotsAlone) {
 }
 
 TEST(TransferRing, PartsThatAreThereAreLeftOut) {
-  Device device;
+  RingDevice device;
   TransferRing ring(device.gpu, kParts);
   const int64_t b = 7;
   const std::byte* parts[] = {nullptr, reinterpret_cast<const std::byte*>(&b)};
@@ -113,7 +113,7 @@ TEST(TransferRing, PartsThatAreThereAreLeftOut) {
 }
 
 TEST(TransferRing, NothingIsTakenOnceItIsMade) {
-  Device device;
+  RingDevice device;
   TransferRing ring(device.gpu, kParts);
   device.context->forget_calls();
   const std::byte nothing[16] = {};
@@ -129,7 +129,7 @@ TEST(TransferRing, NothingIsTakenOnceItIsMade) {
 TEST(TransferRing, WhatFailsGivesAllBack) {
   for (const char* call : {"allocate_pinned", "create_event"}) {
     for (int number = 1; number <= 2; ++number) {
-      Device device;
+      RingDevice device;
       const size_t used = device.gpu->pool().stats().in_use_bytes;
       device.context->fail(call, number, ErrorCode::kOutOfMemory);
       EXPECT_ERROR(TransferRing(device.gpu, kParts), ErrorCode::kOutOfMemory, "");
@@ -140,7 +140,7 @@ TEST(TransferRing, WhatFailsGivesAllBack) {
 }
 
 TEST(TransferRing, AFailedCopyLeavesTheRingUsable) {
-  Device device;
+  RingDevice device;
   TransferRing ring(device.gpu, kParts);
   const std::byte nothing[16] = {};
   const std::byte* parts[] = {nothing, nothing};

@@ -36,7 +36,7 @@ const Tensor kLineX =
     from_vector({10, 2}, {1, 2, -1, 0.5, 3, 1, 0, -2, 2, 2, 1, -1, 0.5, 0.25, -2, 1, 1, 1, -1, 2}, kF64);
 const Tensor kLineY = from_vector({10, 1}, {3, -0.5, 4, -2, 4, 0, 0.75, -1, 5, -7}, kF64);
 
-Tensor rows(const Tensor& tensor, int64_t begin, int64_t end) {
+Tensor rows_from(const Tensor& tensor, int64_t begin, int64_t end) {
   return slice(tensor, {begin, 0}, {end, tensor.extent(1)});
 }
 
@@ -45,7 +45,9 @@ template <typename Options, typename Kind>
 class Training {
  public:
   explicit Training(Options options, bool passes = true) : optimizer_(options), step_(make_step(passes)) {}
-  void operator()(int64_t begin, int64_t end) { step_(rows(kLineX, begin, end), rows(kLineY, begin, end)); }
+  void operator()(int64_t begin, int64_t end) {
+    step_(rows_from(kLineX, begin, end), rows_from(kLineY, begin, end));
+  }
   AccumulatedLine line_;
   Kind optimizer_;
 
@@ -67,7 +69,7 @@ class Training {
   Captured<Function> step_;
 };
 
-void expect_near(const std::vector<double>& a, const std::vector<double>& b, double tolerance) {
+void expect_near_each(const std::vector<double>& a, const std::vector<double>& b, double tolerance) {
   ASSERT_EQ(a.size(), b.size());
   for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], tolerance) << i;
 }
@@ -82,7 +84,7 @@ void expect_the_large_batch(Options options) {
     small(0, 4);
     small(4, 8);
     small(8, 10);  // half as many rows, which count half as much
-    expect_near(small.line_.values(), large.line_.values(), 1e-12);
+    expect_near_each(small.line_.values(), large.line_.values(), 1e-12);
   }
   EXPECT_EQ(small.optimizer_.step_count(), 30);
 }
@@ -115,7 +117,7 @@ TEST(Accumulation, ResettingTheSumsEachBatchTrainsWrongly) {
   for (int epoch = 0; epoch < 200; ++epoch) {
     large(0, 10);
     for (int i = 0; i < 3; ++i) right(ends[i], ends[i + 1]);
-    listing_step(rows(kLineX, 8, 10), rows(kLineY, 8, 10));
+    listing_step(rows_from(kLineX, 8, 10), rows_from(kLineY, 8, 10));
   }
   const double best = large.line_.loss(kLineX, kLineY).item<double>();
   EXPECT_NEAR(right.line_.loss(kLineX, kLineY).item<double>(), best, 1e-9);
@@ -147,7 +149,7 @@ TEST(Accumulation, AnIncompleteGroupIsFlushedByItsRows) {
     small.optimizer_.flush_next();
     small(8, 10);
     EXPECT_EQ(small.optimizer_.phase(), 0);
-    expect_near(small.line_.values(), large.line_.values(), 1e-12);
+    expect_near_each(small.line_.values(), large.line_.values(), 1e-12);
   }
   EXPECT_EQ(small.step_.plan_count(), 1u);
   EXPECT_EQ(small.step_.traces().size(), 1u) << "no new capture";
@@ -166,7 +168,7 @@ TEST(Accumulation, CapturedEqualsEagerBitForBit) {
   for (int i = 0; i < 12; ++i) {
     captured(0, 5);
     GradientTape tape;
-    optimizer.minimize(eager.loss(rows(kLineX, 0, 5), rows(kLineY, 0, 5)), eager.parameters(), 5);
+    optimizer.minimize(eager.loss(rows_from(kLineX, 0, 5), rows_from(kLineY, 0, 5)), eager.parameters(), 5);
     EXPECT_EQ(captured.line_.values(), eager.values()) << i;
   }
   const std::vector<Variable> a = captured.optimizer_.state();

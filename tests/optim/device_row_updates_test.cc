@@ -41,7 +41,7 @@ struct Trained {
 
 /// Four steps of the optimizer that `make` gives.
 template <typename Make>
-Trained trained(Device device, const Make& make, const LookupOptions& lookup) {
+Trained trained_rows(Device device, const Make& make, const LookupOptions& lookup) {
   Variable table(waves({kRows, kWidth}, 0.7), "table");
   table.move_to(device);
   auto optimizer = make();
@@ -64,7 +64,8 @@ Trained trained(Device device, const Make& make, const LookupOptions& lookup) {
 TEST(DeviceRowUpdates, AreTheCpus) {
   const auto check = [](const auto& make, const LookupOptions& lookup) {
     const SimulatedGpu simulated({}, true);
-    const Trained there = trained(SimulatedGpu::kDevice, make, lookup), here = trained({}, make, lookup);
+    const Trained there = trained_rows(SimulatedGpu::kDevice, make, lookup),
+                  here = trained_rows({}, make, lookup);
     EXPECT_TRUE(there.by_rows);
     EXPECT_EQ(there.in_place, here.in_place);
     EXPECT_TRUE(near(there.table, here.table, 1e-6, 1e-6));

@@ -202,7 +202,7 @@ void PrintTo(const Case& c, std::ostream* out) { *out << c.library << " " << c.c
 class Trajectory : public testing::TestWithParam<Case> {};
 
 /// Row `index` of a stacked array, as `dtype`.
-Tensor row(const Tensor& stacked, int64_t index, DType dtype) {
+Tensor golden_row(const Tensor& stacked, int64_t index, DType dtype) {
   const std::vector<double> values = stacked.to_vector();
   const Shape shape(stacked.shape().span().subspan(1));
   const auto begin = values.begin() + index * shape.elems();
@@ -223,15 +223,15 @@ void follow(const Case& c, DType dtype, bool captured) {
   const std::vector<double> kept = file.at("steps").to_vector();
   size_t next = 0;
   for (int64_t t = 0; t < 100; ++t) {
-    const Tensor kernel = row(file.at("gradients.kernel"), t, dtype);
-    const Tensor bias = row(file.at("gradients.bias"), t, dtype);
+    const Tensor kernel = golden_row(file.at("gradients.kernel"), t, dtype);
+    const Tensor bias = golden_row(file.at("gradients.bias"), t, dtype);
     captured ? step(kernel, bias) : update(kernel, bias);
     if (static_cast<double>(t + 1) != kept[next]) continue;
     std::optional<AveragedWeights> averages;
     if (c.configuration == "average") averages.emplace(optimizer);
     for (const Variable& parameter : parameters) {
       const std::string name = fmt::format("{}.{}.{}", c.configuration, dtype_name(dtype), parameter.name());
-      const Tensor expected = row(file.at(name), static_cast<int64_t>(next), dtype);
+      const Tensor expected = golden_row(file.at(name), static_cast<int64_t>(next), dtype);
       // In f32 Keras rounds 1 - beta_2, which shows as 1e-5 of the way that a parameter has gone.
       const bool f64 = dtype == DType::kF64;
       EXPECT_TRUE(near(parameter, expected, f64 ? c.f64_tolerance : 1e-5, f64 ? 1e-12 : 2e-6))

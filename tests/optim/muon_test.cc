@@ -30,7 +30,7 @@ const MuonOptions kSet = {.learning_rate = 0.02,
                           .match_rms_adamw = true,
                           .weight_decay = {.rate = 0.3}};
 
-void follow(const std::string& key, const MuonOptions& options, DType dtype, bool captured) {
+void follow_muon(const std::string& key, const MuonOptions& options, DType dtype, bool captured) {
   static const data::NpzFile file = data::read_npz(ISOCHRON_SOURCE_DIR "/tests/golden/muon_torch.npz");
   const std::string names[] = {"wide", "tall", "square"};
   std::vector<Variable> parameters;
@@ -87,14 +87,14 @@ TEST(Muon, StaysInF32InMixedPrecision) {
 
 TEST(Muon, FollowsPyTorchsInF64) {
   for (const bool captured : {false, true}) {
-    follow("muon", {}, DType::kF64, captured);
-    follow("muon_set", kSet, DType::kF64, captured);
+    follow_muon("muon", {}, DType::kF64, captured);
+    follow_muon("muon_set", kSet, DType::kF64, captured);
   }
 }
 
 TEST(Muon, FollowsPyTorchsInF32) {
-  follow("muon", {}, DType::kF32, true);
-  follow("muon_set", kSet, DType::kF32, true);
+  follow_muon("muon", {}, DType::kF32, true);
+  follow_muon("muon_set", kSet, DType::kF32, true);
 }
 
 TEST(Muon, MovesAlongASemiOrthogonalMatrix) {

@@ -27,7 +27,7 @@ namespace {
 using Group = std::shared_ptr<comm::Group>;
 
 /// Numbers without a pattern, none of them short in binary.
-std::vector<double> numbers(int64_t count, double seed) {
+std::vector<double> sines(int64_t count, double seed) {
   std::vector<double> result;
   for (int64_t i = 0; i < count; ++i) result.push_back(std::sin(seed + 1.7 * static_cast<double>(i)));
   return result;
@@ -35,10 +35,10 @@ std::vector<double> numbers(int64_t count, double seed) {
 
 constexpr int64_t kInputs = 5, kHidden = 7;
 
-struct Network {
-  Variable w1{from_vector({kInputs, kHidden}, numbers(kInputs* kHidden, 1), DType::kF32), "w1"};
-  Variable b1{from_vector({kHidden}, numbers(kHidden, 2), DType::kF32), "b1"};
-  Variable w2{from_vector({kHidden, 1}, numbers(kHidden, 3), DType::kF32), "w2"};
+struct RankNetwork {
+  Variable w1{from_vector({kInputs, kHidden}, sines(kInputs* kHidden, 1), DType::kF32), "w1"};
+  Variable b1{from_vector({kHidden}, sines(kHidden, 2), DType::kF32), "b1"};
+  Variable w2{from_vector({kHidden, 1}, sines(kHidden, 3), DType::kF32), "w2"};
   std::vector<Variable> parameters() const { return {w1, b1, w2}; }
   Tensor loss(const Tensor& x, const Tensor& y) const {
     return mean(square(matmul(tanh(matmul(x, w1) + b1), w2) - y));
@@ -49,11 +49,11 @@ struct Network {
 constexpr int64_t kBatches = 21;
 int64_t rows_of(int64_t m) { return m + 1 == kBatches ? 2 : 3; }
 Tensor x_of(int64_t m) {
-  return from_vector({rows_of(m), kInputs}, numbers(rows_of(m) * kInputs, 0.1 * static_cast<double>(m)),
+  return from_vector({rows_of(m), kInputs}, sines(rows_of(m) * kInputs, 0.1 * static_cast<double>(m)),
                      DType::kF32);
 }
 Tensor y_of(int64_t m) {
-  return from_vector({rows_of(m), 1}, numbers(rows_of(m), 10 + static_cast<double>(m)), DType::kF32);
+  return from_vector({rows_of(m), 1}, sines(rows_of(m), 10 + static_cast<double>(m)), DType::kF32);
 }
 
 std::string bytes_of(std::span<const Variable> variables) {
@@ -77,7 +77,7 @@ std::string train(int ranks, int64_t accumulate, const OptimizerFactory& make, S
   run_ranks(ranks, [&](const Group& group) {
     StepOptions own = options;
     own.group = group;
-    const Network network;
+    const RankNetwork network;
     Optimizer optimizer = make(own);
     auto step = capture(
         [&](const Tensor& x, const Tensor& y) {
@@ -110,8 +110,8 @@ TEST(Ranks, UnusedParametersTakePartSoThatARankWithoutABatchSendsAsMuch) {
   std::mutex mutex;
   std::vector<std::string> results;
   run_ranks(2, [&](const Group& group) {
-    const Network network;
-    const Variable head(from_vector({3}, numbers(3, 4), DType::kF32), "head");
+    const RankNetwork network;
+    const Variable head(from_vector({3}, sines(3, 4), DType::kF32), "head");
     std::vector<Variable> parameters = network.parameters();
     parameters.push_back(head);
     Sgd optimizer({.learning_rate = 0.1,
@@ -170,7 +170,7 @@ TEST(Ranks, SumsBeginWhileTheBackwardPassGoesOn) {
   run_ranks(2, [](const Group& group) {
     std::vector<graph::Attributes> start_attributes;  // of the starts
     const auto make = [&](const std::vector<std::string>& disabled, std::string& bytes) {
-      const Network network;
+      const RankNetwork network;
       Optimizer optimizer = Sgd({.learning_rate = 0.1, .step = {.group = group, .bucket_bytes = 1}});
       auto step =
           capture([&](const Tensor& x,
@@ -204,7 +204,7 @@ TEST(Ranks, SumsBeginWhileTheBackwardPassGoesOn) {
 
 TEST(Ranks, GradientsAreComputedWhereTheyAreSentFrom) {
   run_ranks(2, [](const Group& group) {
-    const Network network;
+    const RankNetwork network;
     Optimizer optimizer = Sgd({.learning_rate = 0.1, .step = {.group = group}});
     const auto step = [&](const Tensor& x, const Tensor& y) {
       optimizer.minimize(network.loss(x, y), network.parameters(), 3);
@@ -236,11 +236,11 @@ TEST(Ranks, AnyNumberOfRanksSplitsAlike) {
 std::vector<double> after_uneven(const std::vector<int64_t>& rows, int updates, bool by_hand) {
   int64_t all = 0;
   for (const int64_t count : rows) all += count;
-  const Tensor x = from_vector({all, kInputs}, numbers(all * kInputs, 0.3), DType::kF32);
-  const Tensor y = from_vector({all, 1}, numbers(all, 0.7), DType::kF32);
+  const Tensor x = from_vector({all, kInputs}, sines(all * kInputs, 0.3), DType::kF32);
+  const Tensor y = from_vector({all, 1}, sines(all, 0.7), DType::kF32);
   std::vector<double> result;
   run_ranks(static_cast<int>(rows.size()), [&](const Group& group) {
-    const Network network;
+    const RankNetwork network;
     Optimizer optimizer = Sgd({.learning_rate = 0.1, .step = {.group = group}});
     int64_t begin = 0;
     for (int r = 0; r < group->rank(); ++r) begin += rows[static_cast<size_t>(r)];

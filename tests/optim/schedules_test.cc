@@ -1,4 +1,4 @@
-// Schedules against Keras's and PyTorch's (tests/golden_rates/README.md), on the host and in captured steps.
+// Schedules against Keras's and PyTorch's (tests/golden/README.md), on the host and in captured steps.
 #include "isochron/optim/schedules.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace isochron::optim {
 namespace {
 
 const data::NpzFile& golden_rates(const std::string& library) {
-  static const std::string folder = std::string(ISOCHRON_SOURCE_DIR) + "/tests/golden_rates/schedules_";
+  static const std::string folder = std::string(ISOCHRON_SOURCE_DIR) + "/tests/golden/schedules_";
   static const data::NpzFile keras = data::read_npz(folder + "keras.npz");
   static const data::NpzFile torch = data::read_npz(folder + "torch.npz");
   return library == "keras" ? keras : torch;

@@ -38,7 +38,7 @@ struct Pair {
 /// its own: gradients by `gradient`, which serves both.
 using Gradient = std::function<Tensor(const Tensor& target, const Tensor& source)>;
 using Body = std::function<std::vector<Tensor>(const Pair& pair, const Tensor& x, const Gradient& gradient)>;
-void expect_same(const std::function<Body()>& make, int calls = 3) {
+void expect_same_updates(const std::function<Body()>& make, int calls = 3) {
   const Body eager = make();
   const Body traced = make();
   Pair eager_pair, traced_pair;
@@ -95,7 +95,7 @@ TEST(SeveralUpdates, EveryKindOfUpdateIsALeaf) {
   for (size_t kind = 0; kind < kinds.size(); ++kind) {
     for (const bool stopped : {true, false}) {
       SCOPED_TRACE(fmt::format("kind {}, {}", kind, stopped ? "stopped" : "not stopped"));
-      expect_same(
+      expect_same_updates(
           [&]() -> Body {
             auto optimizer = std::make_shared<Optimizer>(kinds[kind]());
             return [optimizer, stopped](const Pair& pair, const Tensor& x, const Gradient& gradient) {
@@ -111,7 +111,7 @@ TEST(SeveralUpdates, EveryKindOfUpdateIsALeaf) {
 }
 
 TEST(SeveralUpdates, AnAssignmentByHandIsALeaf) {
-  expect_same([] {
+  expect_same_updates([] {
     return [](const Pair& pair, const Tensor& x, const Gradient& gradient) {
       pair.d.assign(pair.d - pair.w * x * 0.1);
       const Tensor loss = sum(pair.d.tensor() * pair.w);
@@ -134,7 +134,7 @@ TEST(SeveralUpdates, AVariableThatTakesOverAnotherOneIsALeafOfItsOwn) {
   const std::span<const Tensor> g = step(vec({10, 1}));
   EXPECT_THAT(g[0].to_vector(), ElementsAre(5, -2)) << "not twice that";
   EXPECT_THAT(g[1].to_vector(), ElementsAre(5, -2));
-  expect_same([] {
+  expect_same_updates([] {
     return [](const Pair& p, const Tensor& x, const Gradient& gradient) {
       p.d.assign(p.w);
       const Tensor loss = sum(p.w * x * p.d);
@@ -144,7 +144,7 @@ TEST(SeveralUpdates, AVariableThatTakesOverAnotherOneIsALeafOfItsOwn) {
 }
 
 TEST(SeveralUpdates, AConditionalUpdateIsALeaf) {
-  expect_same([] {
+  expect_same_updates([] {
     return [](const Pair& pair, const Tensor& x, const Gradient& gradient) {
       const Tensor due = greater(sum(x), scalar(0.5, DType::kF64));
       const Tensor moved = pair.w * x;
@@ -158,7 +158,7 @@ TEST(SeveralUpdates, AConditionalUpdateIsALeaf) {
 }
 
 TEST(SeveralUpdates, LoopsAndBranchesReadTheNewContent) {
-  expect_same([] {
+  expect_same_updates([] {
     return [](const Pair& pair, const Tensor& x, const Gradient& gradient) {
       pair.d.assign(pair.d + pair.w * x);
       const auto body = [&](std::span<const Tensor> state, std::span<const Tensor>) {

@@ -33,9 +33,9 @@ const Tensor kInput = from_vector({2}, {0.5, -1});
 
 /// minimize(loss(heads), given) in a capture and under a tape: the error of both, which must be the same;
 /// empty for none. Where there is one, nothing may have changed.
-std::string trained(const std::function<Tensor(const Heads&)>& loss,
-                    const std::function<std::vector<Variable>(const Heads&)>& given,
-                    const StepOptions& options = {}) {
+std::string trained_names(const std::function<Tensor(const Heads&)>& loss,
+                          const std::function<std::vector<Variable>(const Heads&)>& given,
+                          const StepOptions& options = {}) {
   std::string errors[2];
   for (const bool captured : {false, true}) {
     const Heads heads, untouched;
@@ -67,12 +67,12 @@ std::vector<Variable> body_alone(const Heads& heads) { return {heads.body}; }
 TEST(TrainedParameters, ForgottenOnesAreNamed) {
   const auto both = [](const Heads& h) { return h.loss_of(h.left, kInput) + h.loss_of(h.right, kInput); };
   EXPECT_THAT(
-      trained(both, body_alone),
+      trained_names(both, body_alone),
       testing::StartsWith("[minimize] the loss also trains 2 variables that the 1 parameters given leave "
                           "out: 'left', 'right';"));
-  EXPECT_EQ(trained(both, [](const Heads& h) { return h.all(); }), "");
-  EXPECT_EQ(trained(both, body_alone, {.allow_untrained = true}), "");
-  EXPECT_THAT(trained([](const Heads& h) { return h.loss_of(h.left, kInput); }, body_alone),
+  EXPECT_EQ(trained_names(both, [](const Heads& h) { return h.all(); }), "");
+  EXPECT_EQ(trained_names(both, body_alone, {.allow_untrained = true}), "");
+  EXPECT_THAT(trained_names([](const Heads& h) { return h.loss_of(h.left, kInput); }, body_alone),
               testing::AllOf(testing::HasSubstr("'left'"), testing::Not(testing::HasSubstr("'right'"))));
 }
 
@@ -118,13 +118,13 @@ TEST(TrainedParameters, ForgottenOnesAreNamedAfterTheirUpdateToo) {
 
 TEST(TrainedParameters, AreFoundThroughViewsLoopsAndBranches) {
   const auto named = testing::HasSubstr("leave out: 'left';");
-  EXPECT_THAT(trained(
+  EXPECT_THAT(trained_names(
                   [](const Heads& h) {
                     return sum(reshape(h.left, {2, 1}) * h.body);
                   },
                   body_alone),
               named);
-  EXPECT_THAT(trained(
+  EXPECT_THAT(trained_names(
                   [](const Heads& h) {
                     const auto body = [&](std::span<const Tensor> state, std::span<const Tensor>) {
                       return ScanStep{{state[0] * h.left}};
@@ -133,7 +133,7 @@ TEST(TrainedParameters, AreFoundThroughViewsLoopsAndBranches) {
                   },
                   body_alone),
               named);
-  EXPECT_THAT(trained(
+  EXPECT_THAT(trained_names(
                   [](const Heads& h) {
                     return sum(cond(
                         greater(sum(h.body.tensor()), scalar(0)), [&] { return h.body * h.left; },
@@ -144,12 +144,14 @@ TEST(TrainedParameters, AreFoundThroughViewsLoopsAndBranches) {
 }
 
 TEST(TrainedParameters, OthersThanTrainableOnesWithAGradientDontCount) {
-  EXPECT_EQ(trained([](const Heads& h) { return sum(h.body * stop_gradient(h.left)); }, body_alone), "");
-  EXPECT_EQ(trained([](const Heads& h) { return sum(h.body * floor(h.left)); }, body_alone), "");
-  EXPECT_EQ(trained([](const Heads& h) { return sum(h.body * cast(greater(h.left, h.right), DType::kF32)); },
-                    body_alone),
+  EXPECT_EQ(trained_names([](const Heads& h) { return sum(h.body * stop_gradient(h.left)); }, body_alone),
             "");
-  EXPECT_EQ(trained(
+  EXPECT_EQ(trained_names([](const Heads& h) { return sum(h.body * floor(h.left)); }, body_alone), "");
+  EXPECT_EQ(
+      trained_names([](const Heads& h) { return sum(h.body * cast(greater(h.left, h.right), DType::kF32)); },
+                    body_alone),
+      "");
+  EXPECT_EQ(trained_names(
                 [](const Heads& h) {
                   const auto body = [&](std::span<const Tensor> state, std::span<const Tensor>) {
                     return ScanStep{{state[0] * stop_gradient(h.left)}};
@@ -165,30 +167,31 @@ TEST(TrainedParameters, OthersThanTrainableOnesWithAGradientDontCount) {
     };
     return sum(scan(body, {h.body}, {}, {.steps = 2}).state[0]);
   };
-  EXPECT_THAT(trained(stopped_scan,
-                      [](const Heads& h) {
-                        return std::vector{h.body, h.left};
-                      }),
+  EXPECT_THAT(trained_names(stopped_scan,
+                            [](const Heads& h) {
+                              return std::vector{h.body, h.left};
+                            }),
               testing::HasSubstr("doesn't depend on parameter 'left'"));
-  EXPECT_EQ(trained(
+  EXPECT_EQ(trained_names(
                 [](const Heads& h) {
                   h.left.set_trainable(false);
                   return h.loss_of(h.left, kInput);
                 },
                 body_alone),
             "");
-  EXPECT_EQ(trained([](const Heads& h) { return sum(h.body * kInput); }, body_alone), "")
+  EXPECT_EQ(trained_names([](const Heads& h) { return sum(h.body * kInput); }, body_alone), "")
       << "data are no variables";
 }
 
 TEST(TrainedParameters, UnusedOnesAreAnErrorUnlessAllowed) {
   const auto left = [](const Heads& h) { return h.loss_of(h.left, kInput); };
   const auto all = [](const Heads& h) { return h.all(); };
-  EXPECT_THAT(trained(left, all), testing::AllOf(testing::HasSubstr("doesn't depend on parameter 'right'"),
-                                                 testing::HasSubstr("allow_unused")));
-  EXPECT_EQ(trained(left, all, {.allow_unused = true}), "");
+  EXPECT_THAT(trained_names(left, all),
+              testing::AllOf(testing::HasSubstr("doesn't depend on parameter 'right'"),
+                             testing::HasSubstr("allow_unused")));
+  EXPECT_EQ(trained_names(left, all, {.allow_unused = true}), "");
   const auto right_alone = [](const Heads& h) { return std::vector{h.right}; };
-  EXPECT_THAT(trained(left, right_alone, {.allow_untrained = true, .allow_unused = true}),
+  EXPECT_THAT(trained_names(left, right_alone, {.allow_untrained = true, .allow_unused = true}),
               testing::HasSubstr("depends on none of the 1 trainable parameters"));
 }
 

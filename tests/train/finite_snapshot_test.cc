@@ -14,14 +14,14 @@ using testing::HasSubstr;
 
 int64_t simulated_ns = 0;
 
-NamedVariables some_variables() {
+NamedVariables two_variables() {
   return {{"weight", Variable(ones({3}), "weight")},
           {"mask", Variable(full({2}, -INFINITY), "mask", false)},
           {"optimizer/weight/gradient_sum", Variable(zeros({3}), "weight/gradient_sum", false)}};
 }
 
 TEST(FiniteWatch, TellsWhatBecameNotFinite) {
-  const NamedVariables variables = some_variables();
+  const NamedVariables variables = two_variables();
   const FiniteWatch watch(variables);
   EXPECT_EQ(watch.look(), "") << "the mask never was finite";
   variables[2].second.assign(full({3}, INFINITY));
@@ -31,7 +31,7 @@ TEST(FiniteWatch, TellsWhatBecameNotFinite) {
 }
 
 TEST(FiniteWatch, SumsMayOverflowUnderLossScaling) {
-  NamedVariables variables = some_variables();
+  NamedVariables variables = two_variables();
   variables.emplace_back("optimizer/loss_scale", Variable(ones({}), "loss_scale", false));
   const FiniteWatch watch(variables);
   variables[2].second.assign(full({3}, INFINITY));
@@ -39,7 +39,7 @@ TEST(FiniteWatch, SumsMayOverflowUnderLossScaling) {
 }
 
 TEST(FiniteSnapshot, WhatTheDatasetTakesForItsStateCountsInTheSpacing) {
-  const NamedVariables variables = some_variables();
+  const NamedVariables variables = two_variables();
   const FiniteWatch watch(variables);
   simulated_ns = 1000;
   FiniteSnapshot good(variables, watch, [] { return simulated_ns; });
@@ -59,7 +59,7 @@ TEST(FiniteSnapshot, WhatTheDatasetTakesForItsStateCountsInTheSpacing) {
 }
 
 TEST(FiniteSnapshot, KeepsNothingThatIsNotFinite) {
-  const NamedVariables variables = some_variables();
+  const NamedVariables variables = two_variables();
   const FiniteWatch watch(variables);
   FiniteSnapshot good(variables, watch);
   good.look(1, [] { return std::string("first"); });

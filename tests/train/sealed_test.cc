@@ -33,7 +33,7 @@ using testing::HasSubstr;
 /// Never inlined, cloned or merged: each must be found by its name in a stack.
 #define PLANTED [[gnu::noipa]] void
 
-const Tensor& kept() {
+const Tensor& kept_after() {
   static const Tensor tensor = full({4}, 1.0);
   return tensor;
 }
@@ -46,7 +46,7 @@ PLANTED plant_heap_allocation() {
 PLANTED plant_pool_allocation() {
   default_allocator().deallocate(default_allocator().allocate(4321, "planted"), 4321);
 }
-PLANTED plant_tensor() { static_cast<void>(Tensor::over(kept().storage(), {DType::kF32, {4}}, 0)); }
+PLANTED plant_tensor() { static_cast<void>(Tensor::over(kept_after().storage(), {DType::kF32, {4}}, 0)); }
 PLANTED plant_graph_node() {
   graph::Graph graph;
   graph::Capture capture(graph);
@@ -56,7 +56,7 @@ PLANTED plant_graph_node() {
 }
 PLANTED plant_tape_entry() {
   GradientTape tape;
-  const Tensor doubled = kept() + kept();
+  const Tensor doubled = kept_after() + kept_after();
 }
 PLANTED plant_thread() {
   std::thread([] {}).join();
@@ -92,7 +92,7 @@ std::string error_of(const Plant& plant) {
   return "";
 }
 
-auto names(const std::string& made, const std::string& function) {
+auto region_names(const std::string& made, const std::string& function) {
   return AllOf(HasSubstr("[planted loop] step 3 is sealed and was to make nothing, but made " + made),
                ContainsRegex("#[0-9] .*" + function), HasSubstr("train_test+0x"));
 }
@@ -101,50 +101,53 @@ class Sealed : public testing::Test {
  protected:
   void SetUp() override {
     if (!allocations_counted()) GTEST_SKIP() << "sanitizers interpose malloc themselves";
-    kept();
+    kept_after();
   }
 };
 
 TEST_F(Sealed, AHeapAllocationIsNamed) {
   const std::string text = error_of(plant_heap_allocation);
-  EXPECT_THAT(text, names("1 allocation of 1234 bytes;", "plant_heap_allocation"));
+  EXPECT_THAT(text, region_names("1 allocation of 1234 bytes;", "plant_heap_allocation"));
   EXPECT_THAT(text, HasSubstr("#0 isochron::train::(anonymous namespace)::plant_heap_allocation()"))
       << "without what took the trace and operator new";
 }
 
 TEST_F(Sealed, APoolAllocationIsNamedWithItsTag) {
   EXPECT_THAT(error_of(plant_pool_allocation),
-              names("1 allocation of 4321 bytes for 'planted';", "plant_pool_allocation"));
+              region_names("1 allocation of 4321 bytes for 'planted';", "plant_pool_allocation"));
 }
 
 TEST_F(Sealed, ATensorIsNamed) {
-  EXPECT_THAT(error_of(plant_tensor), names("1 tensor, 1 allocation", "plant_tensor"));
+  EXPECT_THAT(error_of(plant_tensor), region_names("1 tensor, 1 allocation", "plant_tensor"));
 }
 
 TEST_F(Sealed, ATapeEntryIsNamed) {
   plant_tape_entry();  // what its first use sets up
-  EXPECT_THAT(error_of(plant_tape_entry), names("1 tape entry, 1 tensor", "plant_tape_entry"));
+  EXPECT_THAT(error_of(plant_tape_entry), region_names("1 tape entry, 1 tensor", "plant_tape_entry"));
 }
 
 TEST_F(Sealed, AGraphNodeIsNamed) {
   plant_graph_node();
-  EXPECT_THAT(error_of(plant_graph_node), names("1 graph node, ", "plant_graph_node"));
+  EXPECT_THAT(error_of(plant_graph_node), region_names("1 graph node, ", "plant_graph_node"));
 }
 
-TEST_F(Sealed, APlanIsNamed) { EXPECT_THAT(error_of(plant_plan), names("1 plan, ", "plant_plan")); }
+TEST_F(Sealed, APlanIsNamed) { EXPECT_THAT(error_of(plant_plan), region_names("1 plan, ", "plant_plan")); }
 
 TEST_F(Sealed, ARetraceIsNamed) {
   auto step = capture(+[](const Tensor& x) { return x * x; });
   step(full({4}, 2.0));
   const Tensor unseen = full({5}, 2.0);
-  EXPECT_THAT(error_of([&] { plant_retrace(step, unseen); }), names("1 trace, 1 plan, ", "plant_retrace"));
+  EXPECT_THAT(error_of([&] { plant_retrace(step, unseen); }),
+              region_names("1 trace, 1 plan, ", "plant_retrace"));
   EXPECT_EQ(error_of([&] { plant_retrace(step, unseen); }), "") << "its plan is there by now";
 }
 
-TEST_F(Sealed, AThreadIsNamed) { EXPECT_THAT(error_of(plant_thread), names("1 thread, ", "plant_thread")); }
+TEST_F(Sealed, AThreadIsNamed) {
+  EXPECT_THAT(error_of(plant_thread), region_names("1 thread, ", "plant_thread"));
+}
 
 TEST_F(Sealed, AFileHandleIsNamed) {
-  EXPECT_THAT(error_of(plant_file_handle), names("1 file handle, ", "plant_file_handle"));
+  EXPECT_THAT(error_of(plant_file_handle), region_names("1 file handle, ", "plant_file_handle"));
 }
 
 TEST_F(Sealed, ATeamsThreadsWorkForTheLoop) {
@@ -157,7 +160,8 @@ TEST_F(Sealed, ATeamsThreadsWorkForTheLoop) {
   };
   work(false);  // makes the team
   EXPECT_EQ(error_of([&] { work(false); }), "");
-  EXPECT_THAT(error_of([&] { work(true); }), names("1 allocation of 1234 bytes", "plant_heap_allocation"));
+  EXPECT_THAT(error_of([&] { work(true); }),
+              region_names("1 allocation of 1234 bytes", "plant_heap_allocation"));
 }
 
 TEST_F(Sealed, BackgroundThreadsAndScopesWithBudgetsAreCountedApart) {

@@ -60,7 +60,7 @@ int64_t exchanges_of(const graph::Graph& step, bool of_gradients) {
 }
 
 /// One number of a tally, of the ranks before and the next one.
-double merged(std::string_view name, double before, double next) {
+double merged_numbers(std::string_view name, double before, double next) {
   static const std::string batches = kOfLoss + std::string(LossTally::kBatches),
                            first_not_finite = kOfLoss + std::string(LossTally::kFirstNotFinite);
   if (name == batches) return before;
@@ -282,7 +282,7 @@ DataParallel::Merged::Merged(DataParallel& parallel, const NamedVariables& talli
   for (const auto& [name, variable] : tallies) {
     for (int64_t i = 0; i < variable.elems(); ++i, ++at) {
       for (size_t rank = 1; divided && rank < ranks; ++rank)
-        all[at] = merged(name, all[at], all[rank * own.size() + at]);
+        all[at] = merged_numbers(name, all[at], all[rank * own.size() + at]);
     }
   }
   write_numbers(tallies, all);

@@ -53,8 +53,8 @@ void run_batches(LoopContext& context, SmallTraining& problem, bool planned,
 /// The step captured, a plan for each of both batch sizes made before the first step; buffers come from
 /// `allocator`, or from one arena where it is null. On a device the host waits for each step, as one that
 /// reads its loss.
-void run_captured(LoopContext& context, Device device, Allocator* allocator,
-                  const std::function<void()>& collect) {
+void run_captured_on_device(LoopContext& context, Device device, Allocator* allocator,
+                            const std::function<void()>& collect) {
   SmallTraining problem;
   auto step = capture([&](const Tensor& x, const Tensor& y) { return problem.train_step(x, y); },
                       problem.batches.signatures(),
@@ -101,7 +101,8 @@ Loop allocating_loop(Device device, std::string name, std::string what,
   loop.run = [=](LoopContext& context) {
     *memory = make_memory(device);
     const auto collection = [&] { (*memory)->trim(); };
-    run_captured(context, device, memory->get(), collect ? std::function<void()>(collection) : nullptr);
+    run_captured_on_device(context, device, memory->get(),
+                           collect ? std::function<void()>(collection) : nullptr);
   };
   loop.notes = [memory] { return std::vector<std::string>{memory_note((*memory)->stats())}; };
   return loop;
@@ -135,7 +136,7 @@ Scenario gpu_memory_scenario(Device device) {
   arena.cured = true;
   arena.iterations_per_epoch = kSmallSteps;
   arena.expected = {.no_allocations = true};
-  arena.run = [device](LoopContext& context) { run_captured(context, device, nullptr, {}); };
+  arena.run = [device](LoopContext& context) { run_captured_on_device(context, device, nullptr, {}); };
   scenario.loops.push_back(std::move(arena));
   scenario.tables = {fragmentation_table, limit_table, growth_table, kept_alive_table};
   if (!device.is_cpu())

@@ -118,8 +118,8 @@ class PoolingKernel final : public graph::Kernel {
 };
 
 template <typename E>
-std::unique_ptr<graph::Kernel> make_kernel(Pooling pooling, const PoolingShape& shape, bool bytes,
-                                           int threads) {
+std::unique_ptr<graph::Kernel> make_pooling_kernel(Pooling pooling, const PoolingShape& shape, bool bytes,
+                                                   int threads) {
   if (bytes) return std::make_unique<PoolingKernel<E, uint8_t>>(pooling, shape, threads);
   return std::make_unique<PoolingKernel<E, int32_t>>(pooling, shape, threads);
 }
@@ -141,13 +141,13 @@ std::unique_ptr<graph::Kernel> prepare_pooling(Pooling pooling, const PoolingSha
   if (is_half(dtype) && is_gradient(pooling) && !covers_once(shape)) return nullptr;
   switch (dtype) {
     case DType::kF64:
-      return make_kernel<double>(pooling, shape, bytes, request.threads);
+      return make_pooling_kernel<double>(pooling, shape, bytes, request.threads);
     case DType::kF16:
-      return make_kernel<float16>(pooling, shape, bytes, request.threads);
+      return make_pooling_kernel<float16>(pooling, shape, bytes, request.threads);
     case DType::kBF16:
-      return make_kernel<bfloat16>(pooling, shape, bytes, request.threads);
+      return make_pooling_kernel<bfloat16>(pooling, shape, bytes, request.threads);
     default:
-      return make_kernel<float>(pooling, shape, bytes, request.threads);
+      return make_pooling_kernel<float>(pooling, shape, bytes, request.threads);
   }
 }
 

@@ -213,7 +213,7 @@ using SumKernel = CumulativeKernel<Sum, T>;
 template <typename T>
 using ProductKernel = CumulativeKernel<Product, T>;
 template <typename T>
-using LogSumExpKernel = CumulativeKernel<LogSumExp, T>;
+using CumulativeLogSumExpKernel = CumulativeKernel<LogSumExp, T>;
 template <typename T>
 using MaxKernel = ExtremeKernel<true, T>;
 template <typename T>
@@ -228,7 +228,7 @@ std::unique_ptr<graph::Kernel> prepare_cumulative_product(const KernelRequest& r
   return prepare_numbers<ProductKernel>(request);
 }
 std::unique_ptr<graph::Kernel> prepare_log_cumulative_sum_exp(const KernelRequest& request) {
-  return prepare_floating<LogSumExpKernel>(request);
+  return prepare_floating<CumulativeLogSumExpKernel>(request);
 }
 std::unique_ptr<graph::Kernel> prepare_cumulative_max(const KernelRequest& request) {
   return prepare_numbers<MaxKernel>(request);

@@ -40,7 +40,7 @@ struct Calls {
 
 #define ISOCHRON_CALL(function, ...) calls_.check(calls_.function(__VA_ARGS__), #function)
 
-cudaDataType_t type_of(DType dtype, Float8 bytes = Float8::kNone) {
+cudaDataType_t cublas_type(DType dtype, Float8 bytes = Float8::kNone) {
   if (bytes != Float8::kNone) return bytes == Float8::kE5M2 ? CUDA_R_8F_E5M2 : CUDA_R_8F_E4M3;
   switch (dtype) {
     case DType::kF64:
@@ -71,11 +71,11 @@ class Description {
       set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue(spec));
       // The library infers from an address what alignment it may count on.
       if (spec.add_bias) add_bias(reinterpret_cast<const void*>(kLibraryAlignment));
-      a = layout(type_of(spec.factors, spec.a_bytes), spec.transpose_a ? spec.k : spec.m,
+      a = layout(cublas_type(spec.factors, spec.a_bytes), spec.transpose_a ? spec.k : spec.m,
                  spec.transpose_a ? spec.m : spec.k, spec.a_lead, spec.count, spec.a_step);
-      b = layout(type_of(spec.factors, spec.b_bytes), spec.transpose_b ? spec.n : spec.k,
+      b = layout(cublas_type(spec.factors, spec.b_bytes), spec.transpose_b ? spec.n : spec.k,
                  spec.transpose_b ? spec.k : spec.n, spec.b_lead, spec.count, spec.b_step);
-      c = layout(type_of(spec.result), spec.m, spec.n, spec.c_lead, spec.count, spec.c_step);
+      c = layout(cublas_type(spec.result), spec.m, spec.n, spec.c_lead, spec.count, spec.c_step);
     } catch (...) {
       destroy();
       throw;

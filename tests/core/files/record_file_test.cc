@@ -14,7 +14,7 @@ namespace {
 
 std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 
-std::string text_of(std::span<const std::byte> bytes) {
+std::string record_text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
@@ -45,14 +45,14 @@ class Records : public testing::Test {
     RecordReader reader(path_, options);
     std::vector<std::byte> record;
     std::vector<std::string> result;
-    while (reader.next(record)) result.push_back(text_of(record));
+    while (reader.next(record)) result.push_back(record_text(record));
     return result;
   }
   std::vector<std::string> read_all(const std::string& content, const RecordReaderOptions& options = {}) {
     write_quickly(path_, content);
     return read_all(options);
   }
-  std::string content() { return text_of(read_file(path_)); }
+  std::string content() { return record_text(read_file(path_)); }
 
   TempFolder folder_;
   std::filesystem::path path_ = folder_ / "a.tfrecord";
@@ -96,7 +96,7 @@ TEST_F(Records, AreFoundAgainAtTheirPosition) {
     for (const size_t i : {2, 0, 1}) {
       reader.seek(positions[i]);
       ASSERT_TRUE(reader.next(record));
-      EXPECT_EQ(text_of(record), records_[i]);
+      EXPECT_EQ(record_text(record), records_[i]);
       EXPECT_EQ(reader.position(), positions[i + 1]);
     }
     reader.seek(positions[3]);

@@ -37,7 +37,7 @@ Tensor labels(int64_t rows) {
 
 /// The row numbers of one epoch in order, read from the second tensor, one list a batch.
 template <typename Batches>
-std::vector<std::vector<double>> epoch_of(Batches& batches) {
+std::vector<std::vector<double>> epoch_values(Batches& batches) {
   std::vector<std::vector<double>> result;
   for (auto& [x, y] : batches) {
     result.push_back(y.to_vector());
@@ -69,7 +69,7 @@ std::vector<double> sorted(std::vector<double> values) {
 TEST(Dataset, BatchesRowsInOrderAndEndsWithTheOddOne) {
   auto batches = from_tensor_slices(features(10), labels(10)).batch(4);
   EXPECT_EQ(batches.size(), 3);
-  EXPECT_THAT(epoch_of(batches),
+  EXPECT_THAT(epoch_values(batches),
               ElementsAre(ElementsAre(0, 1, 2, 3), ElementsAre(4, 5, 6, 7), ElementsAre(8, 9)));
   EXPECT_THAT(batches.elements().names(), ElementsAre("0", "1"));
   const auto signatures = batches.signatures();
@@ -82,13 +82,13 @@ TEST(Dataset, DropsTheRemainderWhenAsked) {
   auto batches = from_tensor_slices(features(10), labels(10)).batch(4, {.drop_remainder = true});
   EXPECT_EQ(batches.size(), 2);
   EXPECT_EQ(batches.signatures().size(), 1u);
-  EXPECT_THAT(epoch_of(batches), ElementsAre(ElementsAre(0, 1, 2, 3), ElementsAre(4, 5, 6, 7)));
+  EXPECT_THAT(epoch_values(batches), ElementsAre(ElementsAre(0, 1, 2, 3), ElementsAre(4, 5, 6, 7)));
 }
 
 TEST(Dataset, ABatchLargerThanTheDatasetHoldsAllOfIt) {
   auto batches = from_tensor_slices(features(3), labels(3)).batch(32);
   EXPECT_EQ(batches.signatures(), (std::vector<Signature>{{{DType::kF32, {3, 3}}, {DType::kI64, {3}}}}));
-  EXPECT_THAT(epoch_of(batches), ElementsAre(ElementsAre(0, 1, 2)));
+  EXPECT_THAT(epoch_values(batches), ElementsAre(ElementsAre(0, 1, 2)));
 }
 
 TEST(Dataset, WithoutBatchYieldsRows) {
@@ -123,13 +123,13 @@ TEST(Shuffle, DependsOnTheSeedAndTheEpochAlone) {
     return from_tensor_slices(features(100), labels(100)).shuffle(100, {.seed = seed}).batch(7);
   };
   auto a = shuffled(1), b = shuffled(1), c = shuffled(2);
-  const auto first = epoch_of(a), second = epoch_of(a);
-  EXPECT_EQ(first, epoch_of(b));
-  EXPECT_EQ(second, epoch_of(b));
+  const auto first = epoch_values(a), second = epoch_values(a);
+  EXPECT_EQ(first, epoch_values(b));
+  EXPECT_EQ(second, epoch_values(b));
   EXPECT_NE(first, second) << "another order in each epoch";
-  EXPECT_NE(first, epoch_of(c));
+  EXPECT_NE(first, epoch_values(c));
   auto copy = a;
-  EXPECT_EQ(first, epoch_of(copy)) << "a copy begins at epoch 0";
+  EXPECT_EQ(first, epoch_values(copy)) << "a copy begins at epoch 0";
 }
 
 TEST(Dataset, BeginsTheEpochThatIsSet) {
@@ -137,30 +137,30 @@ TEST(Dataset, BeginsTheEpochThatIsSet) {
     return from_tensor_slices(features(100), labels(100)).shuffle(100, {.seed = 1}).batch(7).prefetch();
   };
   auto a = shuffled(), b = shuffled();
-  const auto first = epoch_of(a), second = epoch_of(a), third = epoch_of(a);
+  const auto first = epoch_values(a), second = epoch_values(a), third = epoch_values(a);
   b.set_epoch(1);
-  EXPECT_EQ(epoch_of(b), second);
-  EXPECT_EQ(epoch_of(b), third) << "those after it go on from there";
+  EXPECT_EQ(epoch_values(b), second);
+  EXPECT_EQ(epoch_values(b), third) << "those after it go on from there";
   b.set_epoch(0);
-  EXPECT_EQ(epoch_of(b), first);
+  EXPECT_EQ(epoch_values(b), first);
   const std::string end = b.state();
   b.set_epoch(2);
   EXPECT_EQ(b.resume(end), b.end());
-  EXPECT_EQ(epoch_of(b), second) << "a state that is resumed says where it stands";
+  EXPECT_EQ(epoch_values(b), second) << "a state that is resumed says where it stands";
   b.set_epoch(2);
   b = shuffled();
-  EXPECT_EQ(epoch_of(b), first) << "another dataset, which begins at its own";
+  EXPECT_EQ(epoch_values(b), first) << "another dataset, which begins at its own";
   auto c = shuffled();
   c.set_epoch(1);
   b = std::move(c);
-  EXPECT_EQ(epoch_of(b), second);
+  EXPECT_EQ(epoch_values(b), second);
 }
 
 TEST(Shuffle, YieldsEveryRowOnceWhateverTheBuffer) {
   for (int64_t buffer : {1, 2, 7, 99, 100, 1000}) {
     auto batches = from_tensor_slices(features(100), labels(100)).shuffle(buffer).batch(8);
     for (int epoch = 0; epoch < 3; ++epoch) {
-      const auto order = flat(epoch_of(batches));
+      const auto order = flat(epoch_values(batches));
       EXPECT_EQ(sorted(order), count_to(100)) << "buffer " << buffer;
       EXPECT_EQ(order == count_to(100), buffer == 1) << "buffer " << buffer;
       for (size_t i = 0; i < order.size(); ++i)
@@ -186,8 +186,8 @@ TEST(Shuffle, EveryPlaceIsEquallyLikely) {
 TEST(Shuffle, KeepsItsOrderWhenNotReshuffled) {
   auto batches =
       from_tensor_slices(features(50), labels(50)).shuffle(50, {.seed = 3, .reshuffle = false}).batch(50);
-  const auto first = epoch_of(batches);
-  EXPECT_EQ(first, epoch_of(batches));
+  const auto first = epoch_values(batches);
+  EXPECT_EQ(first, epoch_values(batches));
   EXPECT_NE(flat(first), count_to(50));
 }
 
@@ -196,7 +196,7 @@ TEST(Shuffle, OfBatchesMovesWholeBatches) {
   const std::set<std::vector<double>> expected{{0, 1, 2, 3}, {4, 5, 6, 7}, {8, 9}};
   std::set<size_t> places_of_odd;
   for (int epoch = 0; epoch < 20; ++epoch) {
-    const auto order = epoch_of(batches);
+    const auto order = epoch_values(batches);
     EXPECT_EQ(std::set(order.begin(), order.end()), expected);
     places_of_odd.insert(
         static_cast<size_t>(std::ranges::find(order, std::vector<double>{8, 9}) - order.begin()));
@@ -207,7 +207,7 @@ TEST(Shuffle, OfBatchesMovesWholeBatches) {
 TEST(Repeat, ShufflesEachPassAnewAndBatchesAcrossPasses) {
   auto batches = from_tensor_slices(features(5), labels(5)).shuffle(5, {.seed = 4}).repeat(4).batch(6);
   EXPECT_EQ(batches.size(), 4);
-  const auto order = flat(epoch_of(batches));
+  const auto order = flat(epoch_values(batches));
   std::set<std::vector<double>> passes;
   for (size_t pass = 0; pass < 4; ++pass) {
     const std::vector<double> part(order.begin() + static_cast<ptrdiff_t>(pass * 5),
@@ -216,7 +216,7 @@ TEST(Repeat, ShufflesEachPassAnewAndBatchesAcrossPasses) {
     passes.insert(part);
   }
   EXPECT_GT(passes.size(), 1u);
-  EXPECT_NE(order, flat(epoch_of(batches)));
+  EXPECT_NE(order, flat(epoch_values(batches)));
 }
 
 TEST(Repeat, WithoutEndGoesOnUntilTheLoopStops) {
@@ -235,11 +235,11 @@ TEST(TakeAndSkip, CutTheOrder) {
   auto rows = from_tensor_slices(features(10), labels(10));
   auto middle = rows.skip(2).take(5).batch(2);
   EXPECT_EQ(middle.size(), 3);
-  EXPECT_THAT(flat(epoch_of(middle)), ElementsAre(2, 3, 4, 5, 6));
-  EXPECT_THAT(flat(epoch_of(middle)), ElementsAre(2, 3, 4, 5, 6)) << "in every epoch";
+  EXPECT_THAT(flat(epoch_values(middle)), ElementsAre(2, 3, 4, 5, 6));
+  EXPECT_THAT(flat(epoch_values(middle)), ElementsAre(2, 3, 4, 5, 6)) << "in every epoch";
   auto whole = rows.batch(4).take(2);
   EXPECT_EQ(whole.signatures().size(), 1u) << "the odd batch is cut off";
-  EXPECT_EQ(flat(epoch_of(whole)).size(), 8u);
+  EXPECT_EQ(flat(epoch_values(whole)).size(), 8u);
   EXPECT_EQ(rows.batch(4).skip(2).signatures().size(), 2u);
   auto more = rows.take(99);
   EXPECT_EQ(more.size(), 10);
@@ -249,7 +249,7 @@ TEST(Batch, OfBatchesStacksTwice) {
   auto nested = from_tensor_slices(features(13), labels(13)).batch(2, {.drop_remainder = true}).batch(4);
   EXPECT_EQ(nested.signatures()[0][0], (TensorSpec{DType::kF32, {4, 2, 3}}));
   EXPECT_EQ(nested.signatures()[1][0], (TensorSpec{DType::kF32, {2, 2, 3}}));
-  EXPECT_THAT(flat(epoch_of(nested)), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11));
+  EXPECT_THAT(flat(epoch_values(nested)), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11));
 }
 
 Tensor scaled(const Tensor& x, float factor) {
@@ -385,7 +385,8 @@ TEST(Prefetch, ChangesNothingButTheThread) {
     auto plain = from_tensor_slices(features(100), labels(100)).shuffle(30, {.seed = 9}).batch(8);
     auto ahead = plain.prefetch(depth);
     EXPECT_EQ(plain.signatures(), ahead.signatures());
-    for (int epoch = 0; epoch < 20; ++epoch) ASSERT_EQ(epoch_of(plain), epoch_of(ahead)) << "depth " << depth;
+    for (int epoch = 0; epoch < 20; ++epoch)
+      ASSERT_EQ(epoch_values(plain), epoch_values(ahead)) << "depth " << depth;
   }
 }
 
@@ -396,7 +397,7 @@ TEST(Prefetch, StoppingEarlyBeginsTheNextEpochWhole) {
     auto a = plain.begin(), b = ahead.begin();
     for (int i = 0; i < stop_after; ++i, ++a, ++b) ASSERT_EQ((*a)[1].to_vector(), (*b)[1].to_vector());
   }
-  EXPECT_EQ(epoch_of(plain), epoch_of(ahead));
+  EXPECT_EQ(epoch_values(plain), epoch_values(ahead));
 }
 
 TEST(Prefetch, ItsThreadLivesAcrossEpochsAndEndsWithTheDataset) {
@@ -415,7 +416,7 @@ TEST(Prefetch, ItsThreadLivesAcrossEpochsAndEndsWithTheDataset) {
                        })
                        .prefetch(2);
     EXPECT_EQ(counter_value(Counter::kThreads), before) << "no thread before the first loop";
-    for (int epoch = 0; epoch < 5; ++epoch) epoch_of(batches);
+    for (int epoch = 0; epoch < 5; ++epoch) epoch_values(batches);
     EXPECT_EQ(counter_value(Counter::kThreads), before + 1);
     {
       auto joined = std::move(batches);  // ends the thread before its set of threads is read

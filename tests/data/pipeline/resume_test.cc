@@ -36,7 +36,7 @@ void place(Element& element, const Position& position) {
 bool not_of_three(const Element& element) { return element["x"].item<int64_t>() % 3 != 0; }
 
 /// i64 (n % 17) of n for n = 1, 2, ..., count.
-Dataset ragged(int64_t count) {
+Dataset ragged_rows(int64_t count) {
   return from_generator({"x"}, {spec_of(DType::kI64, {kAnyExtent})}, [count](uint64_t epoch) {
     return [count, epoch, n = int64_t{0}](ElementBuffer& buffer) mutable {
       if (n == count) return false;
@@ -153,12 +153,13 @@ const std::vector<ResumedChain>& chains() {
       {"in buckets",
        [] {
          return bucket_by_sequence_length(
-                    ragged(30), [](const Element& e) { return e["x"].extent(0); },
+                    ragged_rows(30), [](const Element& e) { return e["x"].extent(0); },
                     {.longest = {4, 9, 17}, .batch_elems = {2, 3, 4}, .drop_remainder = false})
              .prefetch(2);
        },
        false},
-      {"generated", [] { return ragged(9).shuffle(4).padded_batch(3, {.drop_remainder = true}); }, false},
+      {"generated", [] { return ragged_rows(9).shuffle(4).padded_batch(3, {.drop_remainder = true}); },
+       false},
       {"batches filled up, in batches",
        [] {
          return rows(25)
@@ -191,7 +192,7 @@ const std::vector<ResumedChain>& chains() {
 }
 
 /// All numbers of an element, and how many of them count.
-std::vector<double> numbers_of(const Element& element) {
+std::vector<double> counted_numbers(const Element& element) {
   std::vector<double> result;
   for (int i = 0; i < element.size(); ++i) {
     for (double value : element[i].to_vector()) result.push_back(value);
@@ -203,7 +204,7 @@ using Elements = std::vector<std::vector<double>>;
 
 Elements all_rest_of(Dataset::Iterator at) {
   Elements result;
-  for (; at != std::default_sentinel; ++at) result.push_back(numbers_of(*at));
+  for (; at != std::default_sentinel; ++at) result.push_back(counted_numbers(*at));
   return result;
 }
 
@@ -258,9 +259,9 @@ TEST(Resume, OfOneMillionShuffledRowsIsAPlace) {
   const std::string state = dataset.state();
   EXPECT_LE(state.size(), 4096u);
   ++at;
-  const std::vector<double> next = numbers_of(*at);
+  const std::vector<double> next = counted_numbers(*at);
   Dataset other = rows(1'000'000).shuffle(1'000'000, {.seed = 5}).batch(100).prefetch();
-  EXPECT_EQ(numbers_of(*other.resume(state)), next);
+  EXPECT_EQ(counted_numbers(*other.resume(state)), next);
 }
 
 TEST(Resume, WithoutOrderLosesAndRepeatsNothing) {
@@ -276,9 +277,9 @@ TEST(Resume, WithoutOrderLosesAndRepeatsNothing) {
   std::vector<double> numbers_seen;
   auto first = whole.begin();
   for (int i = 0; i < 100; ++i, ++first) {
-    for (double x : numbers_of(*first)) numbers_seen.push_back(x);
+    for (double x : counted_numbers(*first)) numbers_seen.push_back(x);
   }
-  for (double x : numbers_of(*first)) numbers_seen.push_back(x);
+  for (double x : counted_numbers(*first)) numbers_seen.push_back(x);
   for (const auto& element : all_rest_of(rest.resume(whole.state()))) {
     numbers_seen.insert(numbers_seen.end(), element.begin(), element.end());
   }
@@ -295,7 +296,7 @@ TEST(Resume, WithoutOrderLosesAndRepeatsNothing) {
     auto at = dataset.begin();
     for (int i = 0; i < taken; ++i) {
       if (i > 0) ++at;
-      seen.push_back(numbers_of(*at)[0]);
+      seen.push_back(counted_numbers(*at)[0]);
     }
     Dataset second = make();
     for (const auto& element : all_rest_of(second.resume(dataset.state()))) seen.push_back(element[0]);

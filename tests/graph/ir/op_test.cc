@@ -16,7 +16,7 @@ using testing::ElementsAre;
 
 std::vector<TensorSpec> same(const OpCall& call) { return {call.inputs[0]}; }
 
-OpDef row(std::string name) {
+OpDef op_row(std::string name) {
   OpDef op;
   op.name = std::move(name);
   op.infer = same;
@@ -32,12 +32,12 @@ TEST(Registry, NamesTheClosestOp) {
 
 TEST(Registry, RefusesIncompleteAndTakenRowsAndKeepsAddresses) {
   Registry registry;
-  const OpDef& first = registry.add(row("first"));
-  EXPECT_ERROR(registry.add(row("first")), ErrorCode::kInvalidArgument, "'first' exists already");
-  OpDef shapeless = row("shapeless");
+  const OpDef& first = registry.add(op_row("first"));
+  EXPECT_ERROR(registry.add(op_row("first")), ErrorCode::kInvalidArgument, "'first' exists already");
+  OpDef shapeless = op_row("shapeless");
   shapeless.infer = nullptr;
   EXPECT_ERROR(registry.add(std::move(shapeless)), ErrorCode::kInvalidArgument, "no shape rule");
-  for (int i = 0; i < 200; ++i) registry.add(row(fmt::format("op{}", i)));
+  for (int i = 0; i < 200; ++i) registry.add(op_row(fmt::format("op{}", i)));
   EXPECT_EQ(&registry.at("first"), &first);
   EXPECT_EQ(first.registry, &registry);
   EXPECT_EQ(registry.rows().size(), 201u);
@@ -49,7 +49,7 @@ TEST(Registry, ChecksArityBeforeTheShapeRule) {
   EXPECT_ERROR(infer_outputs(ops::row("add"), {three}, {}), ErrorCode::kInvalidArgument,
                "[add] takes 2 inputs, got 3");
   EXPECT_ERROR(infer_outputs(ops::row("add"), {}, {}), ErrorCode::kInvalidArgument, "got 0");
-  OpDef many = row("many");
+  OpDef many = op_row("many");
   many.min_inputs = 2;
   many.max_inputs = -1;
   EXPECT_ERROR(infer_outputs(many, std::span(three).first(1), {}), ErrorCode::kInvalidArgument,

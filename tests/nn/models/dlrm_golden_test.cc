@@ -20,11 +20,11 @@
 namespace isochron::nn {
 namespace {
 
-constexpr int kSteps = 40;
+constexpr int kDlrmSteps = 40;
 constexpr int64_t kWidth = 8, kPadding = 3;
 const optim::StepOptions kShared{.allow_untrained = true};  // two optimizers share the model
 
-const data::NpzFile& golden() {
+const data::NpzFile& golden_dlrm() {
   static const data::NpzFile file =
       data::read_npz(std::string(ISOCHRON_SOURCE_DIR) + "/tests/golden/dlrm_torch.npz");
   return file;
@@ -32,7 +32,7 @@ const data::NpzFile& golden() {
 
 /// Fills what it makes with what PyTorch began with.
 Initializer from_file(const std::string& name) {
-  return [values = golden().at("initial." + name).to_vector()](const Shape&, Rng&) { return values; };
+  return [values = golden_dlrm().at("initial." + name).to_vector()](const Shape&, Rng&) { return values; };
 }
 
 struct Batch {
@@ -41,7 +41,7 @@ struct Batch {
 
 Batch batch_at(int step) {
   const auto part = [step](const char* name) {
-    return contiguous(squeeze(narrow(golden().at(std::string("batches.") + name), 0, step, 1), {0}));
+    return contiguous(squeeze(narrow(golden_dlrm().at(std::string("batches.") + name), 0, step, 1), {0}));
   };
   return {part("dense"), part("user"),    part("item"),    part("kind"),  part("tags"),
           part("words"), part("offsets"), part("weights"), part("labels")};
@@ -115,7 +115,7 @@ class Dlrm : public Module {
 };
 
 /// Trains with one optimizer for the tables and one for the rest, and compares.
-void expect_golden(const std::string& key, optim::Optimizer for_tables, optim::Optimizer for_dense) {
+void expect_golden_dlrm(const std::string& key, optim::Optimizer for_tables, optim::Optimizer for_dense) {
   Dlrm model;
   model.loss(batch_at(0));
   std::vector<Variable> tables;
@@ -128,26 +128,26 @@ void expect_golden(const std::string& key, optim::Optimizer for_tables, optim::O
     for_dense.minimize(loss, model.dense_parameters());
     return loss;
   });
-  const std::vector<double> losses = golden().at(key + ".losses").to_vector();
-  for (int i = 0; i < kSteps; ++i) {
+  const std::vector<double> losses = golden_dlrm().at(key + ".losses").to_vector();
+  for (int i = 0; i < kDlrmSteps; ++i) {
     const Batch b = batch_at(i);
     const Tensor loss =
         step(b.dense, b.user, b.item, b.kind, b.tags, b.words, b.offsets, b.weights, b.labels);
     EXPECT_NEAR(loss.item<double>(), losses[static_cast<size_t>(i)], 1e-9) << key << ", step " << i;
   }
   for (const auto& [name, table] : model.tables())
-    EXPECT_TRUE(near(table.tensor(), golden().at(key + ".final." + name), 1e-8, 1e-9)) << name;
+    EXPECT_TRUE(near(table.tensor(), golden_dlrm().at(key + ".final." + name), 1e-8, 1e-9)) << name;
 }
 
 TEST(Dlrm, TrainsAsPyTorchsSparseAdam) {
-  expect_golden(
+  expect_golden_dlrm(
       "sparse_adam", optim::Adam({.learning_rate = 0.01, .epsilon = 1e-8, .step = kShared}),
       optim::Adam(
           {.learning_rate = 0.01, .epsilon = 1e-8, .epsilon_after_correction = true, .step = kShared}));
 }
 TEST(Dlrm, TrainsAsPyTorchsSparseSgd) {
   const optim::SgdOptions options{.learning_rate = 0.5, .step = kShared};
-  expect_golden("sgd", optim::Sgd(options), optim::Sgd(options));
+  expect_golden_dlrm("sgd", optim::Sgd(options), optim::Sgd(options));
 }
 TEST(Dlrm, TrainsAsPyTorchsSparseAdagrad) {
   const optim::AdagradOptions options{.learning_rate = 0.05,
@@ -155,7 +155,7 @@ TEST(Dlrm, TrainsAsPyTorchsSparseAdagrad) {
                                       .epsilon = 1e-10,
                                       .epsilon_outside_root = true,
                                       .step = kShared};
-  expect_golden("adagrad", optim::Adagrad(options), optim::Adagrad(options));
+  expect_golden_dlrm("adagrad", optim::Adagrad(options), optim::Adagrad(options));
 }
 
 }  // namespace

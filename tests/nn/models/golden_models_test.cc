@@ -54,7 +54,7 @@ Call attention_function(bool causal) {
 BatchNormOptions batch_norm(double momentum = 0.9, double epsilon = 1e-5) {
   return {.momentum = momentum, .epsilon = epsilon, .unbiased_moving_variance = true};
 }
-Make embedding(int64_t count, int64_t width) {
+Make golden_embedding(int64_t count, int64_t width) {
   return [=](DType dtype) {
     return std::make_unique<Embedding>(count, width, EmbeddingOptions{.dtype = dtype});
   };
@@ -87,7 +87,7 @@ const ModuleCase kLayers[] = {
     {"rms_norm", make<RmsNorm>()},
     {"group_norm", make<GroupNorm>(2)},
     {"group_norm_instance", make<InstanceNorm>(InstanceNormOptions{.affine = true})},
-    {"embedding", embedding(5, 3)},
+    {"embedding", golden_embedding(5, 3)},
     {"lstm", make<LSTM>(4, kStack)},
     {"gru", make<GRU>(4, kStack)},
     {"lstm_cell", make<LSTMCell>(4)},

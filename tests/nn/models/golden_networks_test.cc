@@ -205,7 +205,7 @@ class Heads final : public Networks {
       {.learning_rate = 0.01, .weight_decay = {.rate = 0.1}, .step = {.allow_unused = true}}};
 };
 
-std::unique_ptr<Networks> make(const std::string& name, DType dtype) {
+std::unique_ptr<Networks> make_network(const std::string& name, DType dtype) {
   if (name == "gan") return std::make_unique<Gan>(dtype);
   if (name == "heads") return std::make_unique<Heads>(dtype);
   return std::make_unique<Dqn>(dtype, name == "dqn_hard");
@@ -238,7 +238,7 @@ std::vector<double> losses_of(Networks& networks, bool captured, const graph::Pa
 class GoldenNetworks : public testing::TestWithParam<const char*> {};
 
 void expect_golden(const std::string& name, DType dtype, bool captured, double rtol) {
-  const std::unique_ptr<Networks> networks = make(name, dtype);
+  const std::unique_ptr<Networks> networks = make_network(name, dtype);
   const std::vector<double> losses = losses_of(*networks, captured);
   const Tensor expected = golden().at(fmt::format("{}.{}.losses", name, dtype_name(dtype)));
   EXPECT_TRUE(near(from_vector(expected.shape(), losses, DType::kF64), expected, rtol));
@@ -254,7 +254,8 @@ TEST_P(GoldenNetworks, EagerLossesAgreeInF64) { expect_golden(GetParam(), DType:
 
 TEST_P(GoldenNetworks, CapturedEqualsEagerBitForBitWithoutPasses) {
   for (const DType dtype : {DType::kF32, DType::kF64}) {
-    const std::unique_ptr<Networks> eager = make(GetParam(), dtype), captured = make(GetParam(), dtype);
+    const std::unique_ptr<Networks> eager = make_network(GetParam(), dtype),
+                                    captured = make_network(GetParam(), dtype);
     EXPECT_EQ(losses_of(*captured, true, {.disabled = {"all"}}), losses_of(*eager, false));
   }
 }

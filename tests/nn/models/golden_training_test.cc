@@ -43,7 +43,7 @@ optim::Optimizer make_optimizer(const GoldenCase& c) {
                      {.learning_rate = 0.01, .rho = 0.99, .epsilon = 1e-8, .epsilon_outside_root = true});
 }
 
-const data::NpzFile& golden(const std::string& library) {
+const data::NpzFile& golden_training(const std::string& library) {
   static const std::string folder = std::string(ISOCHRON_SOURCE_DIR) + "/tests/golden/training_";
   static const data::NpzFile keras = data::read_npz(folder + "keras.npz");
   static const data::NpzFile torch = data::read_npz(folder + "torch.npz");
@@ -67,7 +67,10 @@ std::vector<std::string> golden_names(const std::string& model) {
 /// A model with the golden weights, its optimizer and batches, in one dtype.
 struct Trainer {
   Trainer(const GoldenCase& c, DType type)
-      : file(golden(c.library)), dtype(type), model(make_model(c.model)), optimizer(make_optimizer(c)) {
+      : file(golden_training(c.library)),
+        dtype(type),
+        model(make_model(c.model)),
+        optimizer(make_optimizer(c)) {
     const Tensor all_x = cast(file.at(c.model + ".x"), dtype);
     const Tensor all_labels = file.at(c.model + ".labels");
     const int64_t batches = all_x.extent(0);

@@ -21,7 +21,7 @@ constexpr int64_t kVocabulary = 7;
 constexpr int64_t kContext = 5;
 
 /// A model whose choices are clear: weights far larger than those it would start with.
-Gpt make_model(GptOptions options = {}) {
+Gpt make_gpt(GptOptions options = {}) {
   options.vocabulary = kVocabulary;
   if (options.context == GptOptions().context) options.context = kContext;
   options.layers = 2;
@@ -51,7 +51,7 @@ int64_t likeliest(const std::vector<double>& scores) {
 }
 
 TEST(Gpt, SeesNoTokenAfterItsOwn) {
-  Gpt model = make_model();
+  Gpt model = make_gpt();
   const std::vector<double> whole = model(from_vector({1, 5}, {1, 4, 2, 6, 0}, DType::kI64)).to_vector();
   const std::vector<double> other = model(from_vector({1, 5}, {1, 4, 2, 3, 3}, DType::kI64)).to_vector();
   EXPECT_TRUE(std::equal(whole.begin(), whole.begin() + 3 * kVocabulary, other.begin()));
@@ -62,14 +62,14 @@ TEST(Gpt, RefusesWhatItIsNotMadeFor) {
   EXPECT_ERROR(Gpt({.context = 0}), ErrorCode::kInvalidArgument, "context");
   EXPECT_ERROR(Gpt({.heads = 3, .width = 8}), ErrorCode::kInvalidArgument, "don't divide");
   EXPECT_ERROR(Gpt({.dtype = DType::kI32}), ErrorCode::kInvalidArgument, "floating");
-  Gpt model = make_model();
+  Gpt model = make_gpt();
   EXPECT_ERROR(model(zeros({1, kContext + 1}, DType::kI64)), ErrorCode::kShapeMismatch, "up to 5 tokens");
   EXPECT_ERROR(model(zeros({3}, DType::kI64)), ErrorCode::kShapeMismatch, "samples");
 }
 
 TEST(Generate, TakesTheLikeliestAlsoBeyondTheContext) {
   for (const DType dtype : {DType::kF32, DType::kF64}) {
-    Gpt model = make_model({.dtype = dtype});
+    Gpt model = make_gpt({.dtype = dtype});
     for (const Tokens& prompt : {Tokens{2}, Tokens{1, 5, 3, 0, 6, 6, 4, 2}}) {
       const Tokens got = generate(model, prompt, {.count = 12, .temperature = 0});
       ASSERT_EQ(got.size(), 12u);
@@ -84,8 +84,8 @@ TEST(Generate, TakesTheLikeliestAlsoBeyondTheContext) {
 }
 
 TEST(Generate, IgnoresDropoutAndLeavesTheModeAsItWas) {
-  Gpt plain = make_model();
-  Gpt dropping = make_model({.dropout = 0.5});
+  Gpt plain = make_gpt();
+  Gpt dropping = make_gpt({.dropout = 0.5});
   const Tokens prompt = {1, 2};
   const GenerateOptions greedy{.count = 10, .temperature = 0};
   EXPECT_EQ(generate(dropping, prompt, greedy), generate(plain, prompt, greedy));
@@ -94,7 +94,7 @@ TEST(Generate, IgnoresDropoutAndLeavesTheModeAsItWas) {
 
 TEST(Generate, DrawsByTheModelsProbabilities) {
   // With a context of one token the text is a Markov chain.
-  Gpt model = make_model({.context = 1});
+  Gpt model = make_gpt({.context = 1});
   constexpr double kTemperature = 2;
   constexpr int64_t kCount = 20000;
   const GenerateOptions options{.count = kCount, .temperature = kTemperature, .seed = 1};
@@ -122,7 +122,7 @@ TEST(Generate, DrawsByTheModelsProbabilities) {
 }
 
 TEST(Generate, DrawsAmongTheTopOnly) {
-  Gpt model = make_model({.context = 1});
+  Gpt model = make_gpt({.context = 1});
   const Tokens text = generate(model, Tokens{0}, {.count = 2000, .temperature = 10, .top_k = 3});
   std::vector<Tokens> followers(kVocabulary);
   for (size_t i = 0; i + 1 < text.size(); ++i) {
@@ -141,7 +141,7 @@ TEST(Generate, DrawsAmongTheTopOnly) {
 }
 
 TEST(Generate, RefusesBadArguments) {
-  Gpt model = make_model();
+  Gpt model = make_gpt();
   const Tokens prompt = {1};
   EXPECT_EQ(generate(model, prompt, {.count = 0}), Tokens());
   EXPECT_ERROR(generate(model, Tokens{}), ErrorCode::kInvalidArgument, "needs a prompt");

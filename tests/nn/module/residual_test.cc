@@ -14,7 +14,7 @@ namespace {
 using testing::ElementsAre;
 
 std::vector<float> values(const Tensor& x) { return {x.span<float>().begin(), x.span<float>().end()}; }
-std::vector<std::string> names(Module& module) {
+std::vector<std::string> names_of(Module& module) {
   std::vector<std::string> result;
   for (const auto& [name, variable] : module.named_parameters()) result.push_back(name);
   return result;
@@ -31,8 +31,8 @@ TEST(Residual, AddsItsInput) {
 TEST(Residual, TakesAShortcutWhereShapesDiffer) {
   Residual module(Sequential(Dense(4, Activation::kRelu), Dense(3)), Dense(3));
   EXPECT_EQ(module(ones({2, 5})).shape(), (Shape{2, 3}));
-  EXPECT_THAT(names(module), ElementsAre("inner/dense/kernel", "inner/dense/bias", "inner/dense_1/kernel",
-                                         "inner/dense_1/bias", "shortcut/kernel", "shortcut/bias"));
+  EXPECT_THAT(names_of(module), ElementsAre("inner/dense/kernel", "inner/dense/bias", "inner/dense_1/kernel",
+                                            "inner/dense_1/bias", "shortcut/kernel", "shortcut/bias"));
 }
 
 TEST(Residual, NeverBroadcasts) {

@@ -17,7 +17,7 @@
 namespace isochron::nn {
 namespace {
 
-Tensor normal(const Shape& shape, uint64_t seed) {
+Tensor normal_batch(const Shape& shape, uint64_t seed) {
   Rng rng(seed);
   return from_vector(shape, init::normal(0, 1)(shape, rng), DType::kF64);
 }
@@ -34,7 +34,7 @@ Sequential make_model() {
 }
 
 TEST(Freezing, OnlyTheHeadTrains) {
-  const Tensor x = normal({16, 4}, 1), y = normal({16, 2}, 2);
+  const Tensor x = normal_batch({16, 4}, 1), y = normal_batch({16, 2}, 2);
   Sequential model = make_model();
   model.build(x.spec());
   model.layer(0).set_trainable(false);
@@ -86,7 +86,7 @@ class RunningScale : public Module {
 };
 
 TEST(Freezing, BuffersAreNeverTrained) {
-  const Tensor x = normal({16, 4}, 1), y = normal({16, 2}, 2);
+  const Tensor x = normal_batch({16, 4}, 1), y = normal_batch({16, 2}, 2);
   for (const bool captured : {true, false}) {
     Sequential model(RunningScale(), Dense(2));
     optim::Sgd optimizer({.learning_rate = 0.05});
@@ -113,7 +113,7 @@ TEST(Freezing, BuffersAreNeverTrained) {
 }
 
 TEST(Freezing, AFrozenTrunkHasNoBackwardPass) {
-  const Tensor x = normal({4, 3}, 1);
+  const Tensor x = normal_batch({4, 3}, 1);
   const auto nodes = [&](bool frozen) {
     Sequential model = make_model();
     model.build(x.spec());
@@ -128,7 +128,7 @@ TEST(Freezing, AFrozenTrunkHasNoBackwardPass) {
 }
 
 TEST(Freezing, ThawingTakesANewCaptureAndAnOptimizerThatKnowsAll) {
-  const Tensor x = normal({4, 3}, 1);
+  const Tensor x = normal_batch({4, 3}, 1);
   Sequential model = make_model();
   model.build(x.spec());
   const auto train = [&](optim::Optimizer& optimizer) {
@@ -164,7 +164,7 @@ class Twice : public Module {
 };
 
 TEST(Tying, GradientsOfAllUsesAreSummed) {
-  const Tensor x = normal({5, 3}, 1);
+  const Tensor x = normal_batch({5, 3}, 1);
   Twice tied(true), apart(false);
   tied.build(x.spec());
   apart.build(x.spec());
@@ -188,7 +188,7 @@ TEST(Tying, GradientsOfAllUsesAreSummed) {
 }
 
 TEST(Tying, AnOptimizerMovesASharedParameterOnce) {
-  const Tensor x = normal({5, 3}, 1);
+  const Tensor x = normal_batch({5, 3}, 1);
   Twice model(true);
   model.build(x.spec());
   optim::Sgd optimizer({.learning_rate = 0.25});
@@ -209,7 +209,7 @@ TEST(Tying, AnOptimizerMovesASharedParameterOnce) {
 TEST(Tying, AnEmbeddingAsInputAndOutput) {
   Embedding table(4, 3, {.initializer = init::normal(0, 1), .dtype = DType::kF64});
   const Tensor tokens = from_vector({5}, {2, 0, 2, 2, 3}, DType::kI64);
-  const Tensor weights = normal({5, 4}, 3);
+  const Tensor weights = normal_batch({5, 4}, 3);
   GradientTape tape;
   const Tensor x = table(tokens);
   const Tensor loss = sum(table.scores(x) * weights);

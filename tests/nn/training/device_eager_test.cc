@@ -24,14 +24,15 @@ namespace {
 
 constexpr int64_t kClasses = 5;
 
-Tensor classes(const Shape& shape, Rng& rng) {
+Tensor drawn_classes(const Shape& shape, Rng& rng) {
   std::vector<double> values(static_cast<size_t>(shape.elems()));
   for (double& value : values) value = static_cast<double>(rng.below(kClasses));
   return from_vector(shape, values, DType::kI32);
 }
 
 /// Losses of three steps on `device`, the accuracy over them, then the loss outside training.
-std::vector<double> train(nn::Sequential model, const Tensor& x, const Tensor& labels, Device device) {
+std::vector<double> train_eagerly(nn::Sequential model, const Tensor& x, const Tensor& labels,
+                                  Device device) {
   random::set_seed(7);
   const VariableDeviceScope variables_there(device);
   nn::SparseCategoricalAccuracy accuracy;
@@ -56,8 +57,8 @@ std::vector<double> train(nn::Sequential model, const Tensor& x, const Tensor& l
 template <typename Make>
 void expect_the_cpus_training(const Make& make, const Tensor& x, const Tensor& labels) {
   const SimulatedGpu simulated;
-  const std::vector<double> want = train(make(), x, labels, {});
-  EXPECT_THAT(train(make(), x, labels, SimulatedGpu::kDevice),
+  const std::vector<double> want = train_eagerly(make(), x, labels, {});
+  EXPECT_THAT(train_eagerly(make(), x, labels, SimulatedGpu::kDevice),
               testing::Pointwise(testing::DoubleNear(1e-4), want));
   EXPECT_LT(want[2], want[0]);
 }
@@ -70,7 +71,7 @@ TEST(DeviceEagerTraining, OfConvolutions) {
                           nn::Dense(kClasses));
   };
   const Tensor x = from_vector({6, 8, 8, 2}, nn::init::normal(0, 1)({6, 8, 8, 2}, rng));
-  expect_the_cpus_training(make, x, classes({6}, rng));
+  expect_the_cpus_training(make, x, drawn_classes({6}, rng));
 }
 
 TEST(DeviceEagerTraining, OfSequences) {
@@ -79,7 +80,7 @@ TEST(DeviceEagerTraining, OfSequences) {
     return nn::Sequential(nn::Embedding(kClasses, 8), nn::MultiHeadAttention(8, 2), nn::LayerNorm(),
                           nn::LSTM(8), nn::Dense(kClasses));
   };
-  expect_the_cpus_training(make, classes({6, 7}, rng), classes({6}, rng));
+  expect_the_cpus_training(make, drawn_classes({6, 7}, rng), drawn_classes({6}, rng));
 }
 
 }  // namespace

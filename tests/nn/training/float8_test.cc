@@ -24,7 +24,7 @@
 namespace isochron::nn {
 namespace {
 
-Tensor normal(const Shape& shape, uint64_t seed) {
+Tensor normal_batch(const Shape& shape, uint64_t seed) {
   Rng rng(seed);
   return from_vector(shape, init::normal(0, 1)(shape, rng));
 }
@@ -48,7 +48,7 @@ bool has_op(const graph::Graph& graph, std::string_view name) {
 TEST(DenseInFloat8, TrainingAddsToItsHistoriesAndEvaluationDoesNot) {
   Dense layer(16);
   optim::Optimizer optimizer{optim::Sgd({.learning_rate = 0.1})};
-  const Tensor x = normal({5, 32}, 1);
+  const Tensor x = normal_batch({5, 32}, 1);
   auto train = capture(
       [&](const Tensor& in) {
         const Tensor loss = mean(square(layer(in)));
@@ -83,7 +83,7 @@ TEST(DenseInFloat8, TrainingAddsToItsHistoriesAndEvaluationDoesNot) {
 
 TEST(DenseInFloat8, EvaluationAloneKeepsNothingAndScalesByWhatIsThere) {
   Dense layer(16, Activation::kNone, {.bias = false});
-  const Tensor x = normal({4, 32}, 1) * 1e-5;
+  const Tensor x = normal_batch({4, 32}, 1) * 1e-5;
   auto evaluate = capture(
       [&](const Tensor& in) {
         const TrainingScope scope(false);
@@ -110,7 +110,7 @@ TEST(DenseInFloat8, EachLayerOfAStackLearnsFromTheFirstStep) {
         optimizer.minimize(loss, model.parameters());
       },
       in_float8());
-  step(normal({8, 16}, 1));
+  step(normal_batch({8, 16}, 1));
   for (const auto& gradient : optimizer.kept_gradients()) EXPECT_GT(largest_of(gradient), 0);
 }
 
@@ -140,7 +140,7 @@ TEST(DenseInFloat8, OtherPrecisionsAndLoopsMakeNone) {
 }
 
 TEST(DenseInFloat8, LearnsAsInF32AndItsWeightsGoOnWhereTheyWere) {
-  const Tensor x = normal({64, 16}, 1);
+  const Tensor x = normal_batch({64, 16}, 1);
   const Tensor y = sum(x, {1}, true) * 0.3;
   const auto make = [] {
     set_initializer_seed(3);

@@ -42,8 +42,8 @@ constexpr int64_t kStepNs = 200'000;
 
 /// Iterations of equal time, and `step(machine, i, recorder)` inside of each.
 template <typename Step>
-RunReport run(const Step& step, int iterations = kUsualIterations, int64_t step_ns = kStepNs,
-              int64_t chunk_ns = 0) {
+RunReport run_steps(const Step& step, int iterations = kUsualIterations, int64_t step_ns = kStepNs,
+                    int64_t chunk_ns = 0) {
   Played machine;
   machine.chunk_ns = chunk_ns;
   machine.now.rss_bytes = 23'000'000;
@@ -79,14 +79,14 @@ TEST(Evidence, AHeapThatTakesEverLongerToReadStillGrowsSteadily) {
     now.heap_free_bytes += 65'536;
   };
   for (const int64_t chunk_ns : {0, 100, 300, 1000})
-    EXPECT_THAT(names(run(in_holes, kUsualIterations, kStepNs, chunk_ns)),
+    EXPECT_THAT(names(run_steps(in_holes, kUsualIterations, kStepNs, chunk_ns)),
                 ElementsAre("host heap fragmentation"))
         << chunk_ns;
 }
 
 TEST(Evidence, WhatMallocTakesAheadIsNoGrowth) {
   const auto taken = [](int64_t piece, int64_t kept) {
-    return run(
+    return run_steps(
                [=](SensorReading& now, int i, Recorder&) {
                  if (i == 1000 || i == 2200) now.rss_bytes += piece;
                  if (i % 200 == 199) now.heap_bytes += kept;
@@ -102,7 +102,7 @@ TEST(Evidence, WhatMallocTakesAheadIsNoGrowth) {
 
 TEST(Evidence, WhatIsTakenAFewTimesIsNoListThatGrows) {
   const auto growing_each = [](int every, int64_t bytes, int most = kUsualIterations) {
-    return run([=](SensorReading& now, int i, Recorder&) {
+    return run_steps([=](SensorReading& now, int i, Recorder&) {
       if (i % every == every / 2 && i < most) now.heap_bytes += bytes;
     });
   };
@@ -122,7 +122,7 @@ TEST(Evidence, AListThatDoublesIsNamedWhateverElseTheHeapDoes) {
       now.heap_bytes += i * kEntryBytes;  // room for 2 i entries in place of i
       if (old_stays_free) now.heap_free_bytes += i * kEntryBytes;
     };
-    return names(run(step, 20'000));
+    return names(run_steps(step, 20'000));
   };
   EXPECT_THAT(doubling(false, 0, 20'000), ElementsAre("metrics kept in lists"));
   EXPECT_THAT(doubling(true, 0, 20'000), ElementsAre("metrics kept in lists"));
@@ -136,7 +136,7 @@ TEST(Evidence, EventFilesAreNoLogs) {
   const std::vector<float> numbers{1, 2, 3, 4, 5};
   const HistogramSummary histogram = summarise(std::span<const float>(numbers));
   const auto logging = [&](int scalars, int64_t others) {
-    return run([&, scalars, others](SensorReading& now, int i, Recorder&) {
+    return run_steps([&, scalars, others](SensorReading& now, int i, Recorder&) {
       const int64_t before = EventFile::bytes_written();
       for (int k = 0; k < scalars; ++k) events.histogram("weights", i, histogram);
       now.written_bytes += EventFile::bytes_written() - before + others;
@@ -152,7 +152,7 @@ TEST(Evidence, EventFilesAreNoLogs) {
 
 TEST(Evidence, WhatRanksSendIsNoLog) {
   const auto sending = [](int64_t stored) {
-    return run([stored](SensorReading& now, int, Recorder&) {
+    return run_steps([stored](SensorReading& now, int, Recorder&) {
       count(Counter::kSentBytes, 1000);
       now.written_bytes += 1100;  // over TCP
       now.stored_bytes += stored;
@@ -174,13 +174,13 @@ TEST(Evidence, EventBytesAreThoseOfTheFile) {
 }
 
 TEST(Evidence, OneLongWaitIsNoStarvation) {
-  const RunReport once = run([](SensorReading&, int i, Recorder& recorder) {
+  const RunReport once = run_steps([](SensorReading&, int i, Recorder& recorder) {
     const PhaseScope wait(recorder, Phase::kDataWait);
     spend(i == 1000 ? 4 * kUsualIterations * kStepNs : 1000);
   });
   EXPECT_GT(once.evidence.get("phase.data_wait.share").value(), 0.6);
   EXPECT_THAT(names(once), Not(Contains("starvation by the input")));
-  const RunReport often = run([](SensorReading&, int i, Recorder& recorder) {
+  const RunReport often = run_steps([](SensorReading&, int i, Recorder& recorder) {
     const PhaseScope wait(recorder, Phase::kDataWait);
     spend(i % 40 == 0 ? 160 * kStepNs : 1000);
   });
@@ -193,13 +193,13 @@ TEST(Evidence, ARunOfMillisecondsTellsNoShares) {
     const PhaseScope wait(recorder, Phase::kDataWait);
     spend(9000);
   };
-  EXPECT_THAT(names(run(waiting, 2000, 1000)), IsEmpty());  // 20 ms
-  EXPECT_THAT(names(run(waiting, 40'000, 1000)), ElementsAre("starvation by the input"));
+  EXPECT_THAT(names(run_steps(waiting, 2000, 1000)), IsEmpty());  // 20 ms
+  EXPECT_THAT(names(run_steps(waiting, 40'000, 1000)), ElementsAre("starvation by the input"));
 }
 
 TEST(Evidence, WhatHappensAtTheBeginningIsNotTakenForWhatEachStepDoes) {
   const auto beginning = [](const auto& act, int until) {
-    return run([&act, until](SensorReading& now, int i, Recorder&) {
+    return run_steps([&act, until](SensorReading& now, int i, Recorder&) {
       if (i < until) act(now);
     });
   };
@@ -219,7 +219,7 @@ TEST(Evidence, WhatHappensAtTheBeginningIsNotTakenForWhatEachStepDoes) {
 
 TEST(Evidence, WhatSlowIterationsDoIsNotTakenForWhatEachStepDoes) {
   // They make most of the run's parts, which are of equal time.
-  const RunReport report = run([](SensorReading& now, int i, Recorder&) {
+  const RunReport report = run_steps([](SensorReading& now, int i, Recorder&) {
     if (i < 1000 || i >= 2500) return;
     spend(5 * kStepNs);
     now.minor_faults += 100;
@@ -230,7 +230,7 @@ TEST(Evidence, WhatSlowIterationsDoIsNotTakenForWhatEachStepDoes) {
 
 TEST(Evidence, SpikesOnABeatAreNamedWhereTheyCostSomething) {
   const auto spiking = [](int64_t ns, int64_t interruption_ns = 0, Phase phase = Phase::kCallbacks) {
-    return run([=](SensorReading&, int i, Recorder& recorder) {
+    return run_steps([=](SensorReading&, int i, Recorder& recorder) {
       if (i == 333 || i == 1250 || i == 2077 || i == 3510) spend(interruption_ns);
       const PhaseScope callbacks(recorder, phase, "collection");
       if (i % 100 == 99) spend(ns);

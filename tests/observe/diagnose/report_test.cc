@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::vector<std::string> names(const std::vector<Cause>& causes) {
+std::vector<std::string> cause_names(const std::vector<Cause>& causes) {
   std::vector<std::string> result;
   for (const Cause& cause : causes) result.push_back(cause.name);
   return result;
@@ -36,63 +36,66 @@ TEST(Cause, NothingToExplainNamesNothing) {
 
 TEST(Cause, NamesWhatTheCatalogueAsksFor) {
   using ::testing::ElementsAre;
-  EXPECT_THAT(names(attribute(evidence({{"time.growing", 1},
-                                        {"graph_nodes.growing", 1},
-                                        {"live_tensors.growing", 1},
-                                        {"live_tensors.gained", 99}}))),
+  EXPECT_THAT(cause_names(attribute(evidence({{"time.growing", 1},
+                                              {"graph_nodes.growing", 1},
+                                              {"live_tensors.growing", 1},
+                                              {"live_tensors.gained", 99}}))),
               ElementsAre("ops added in the loop"));
-  EXPECT_THAT(names(attribute(evidence(
+  EXPECT_THAT(cause_names(attribute(evidence(
                   {{"time.growing", 1}, {"tape_entries.growing", 1}, {"tape_entries.drives_time", 0.8}}))),
               ElementsAre("ops added in the loop"));
-  EXPECT_THAT(names(attribute(evidence(
+  EXPECT_THAT(cause_names(attribute(evidence(
                   {{"time.growing", 1}, {"tape_entries.growing", 1}, {"tape_entries.drives_time", 0.1}}))),
               ElementsAre("retained losses or history"));
-  EXPECT_THAT(names(attribute(evidence(
+  EXPECT_THAT(cause_names(attribute(evidence(
                   {{"tape_entries.growing", 1}, {"live_tensors.growing", 1}, {"live_tensors.gained", 99}}))),
               ElementsAre("retained losses or history"));
-  EXPECT_THAT(names(attribute(evidence(
+  EXPECT_THAT(cause_names(attribute(evidence(
                   {{"live_tensors.growing", 1}, {"live_tensors.gained", 99}, {"rss_bytes.growing", 1}}))),
               ElementsAre("retained losses or history"));
-  EXPECT_THAT(names(attribute(evidence({{"time.slower", 40},
-                                        {"traces.per_iteration", 1},
-                                        {"traces.gained", 100},
-                                        {"traces.late_share", 0.5}}))),
+  EXPECT_THAT(cause_names(attribute(evidence({{"time.slower", 40},
+                                              {"traces.per_iteration", 1},
+                                              {"traces.gained", 100},
+                                              {"traces.late_share", 0.5}}))),
               ElementsAre("retraced for new signatures"));
-  EXPECT_THAT(names(attribute(evidence({{"graph_nodes.growing", 1},
-                                        {"plans.growing", 1},
-                                        {"traces.per_iteration", 1},
-                                        {"traces.gained", 100},
-                                        {"traces.late_share", 0.5}}))),
+  EXPECT_THAT(cause_names(attribute(evidence({{"graph_nodes.growing", 1},
+                                              {"plans.growing", 1},
+                                              {"traces.per_iteration", 1},
+                                              {"traces.gained", 100},
+                                              {"traces.late_share", 0.5}}))),
               ElementsAre("retraced for new signatures"));
-  EXPECT_THAT(names(attribute(
+  EXPECT_THAT(cause_names(attribute(
                   evidence({{"rss_bytes.growing", 1}, {"bytes_reserved.growing", 1}, {"pool.slack", 1}}))),
               ElementsAre("host heap fragmentation"));
-  EXPECT_THAT(names(attribute(evidence({{"buffered_elements.growing", 1}, {"buffered_elements.rise", 1}}))),
-              ElementsAre("prefetch or cache without a bound"));
-  EXPECT_THAT(names(attribute(evidence({{"time.slower", 3}, {"phase.data_wait.usual_share", 0.6}}))),
-              ElementsAre("starvation by the input"));
-  EXPECT_THAT(names(attribute(evidence({{"time.slower", 3}, {"phase.host_to_device.usual_share", 0.6}}))),
-              ElementsAre("synchronous or many small transfers"));
   EXPECT_THAT(
-      names(attribute(evidence({{"time.slower", 3}, {"system_allocations.usual_per_iteration", 20}}))),
+      cause_names(attribute(evidence({{"buffered_elements.growing", 1}, {"buffered_elements.rise", 1}}))),
+      ElementsAre("prefetch or cache without a bound"));
+  EXPECT_THAT(cause_names(attribute(evidence({{"time.slower", 3}, {"phase.data_wait.usual_share", 0.6}}))),
+              ElementsAre("starvation by the input"));
+  EXPECT_THAT(
+      cause_names(attribute(evidence({{"time.slower", 3}, {"phase.host_to_device.usual_share", 0.6}}))),
+      ElementsAre("synchronous or many small transfers"));
+  EXPECT_THAT(
+      cause_names(attribute(evidence({{"time.slower", 3}, {"system_allocations.usual_per_iteration", 20}}))),
       ElementsAre("system allocations in each step"));
-  EXPECT_THAT(names(attribute(evidence({{"disk_bytes.growing", 1}, {"disk_bytes.weights_share", 0.9}}))),
-              ElementsAre("checkpoints pile up"));
-  EXPECT_THAT(names(attribute(evidence({{"time.growing", 1}, {"phase.checkpoint.growth_share", 0.9}}))),
+  EXPECT_THAT(
+      cause_names(attribute(evidence({{"disk_bytes.growing", 1}, {"disk_bytes.weights_share", 0.9}}))),
+      ElementsAre("checkpoints pile up"));
+  EXPECT_THAT(cause_names(attribute(evidence({{"time.growing", 1}, {"phase.checkpoint.growth_share", 0.9}}))),
               ElementsAre("checkpoints block"));
-  EXPECT_THAT(names(attribute(evidence({{"disk_bytes.growing", 1}}))),
+  EXPECT_THAT(cause_names(attribute(evidence({{"disk_bytes.growing", 1}}))),
               ElementsAre("event files and logs pile up"));
-  EXPECT_THAT(names(attribute(evidence({{"time.machine_slowed", 1}}))),
+  EXPECT_THAT(cause_names(attribute(evidence({{"time.machine_slowed", 1}}))),
               ElementsAre("the machine slowed, not the program"));
 }
 
 TEST(Cause, AdmitsWhatItCannotExplain) {
   const std::vector<Cause> causes = attribute(
       evidence({{"time.growing", 1}, {"phase.compute.growth_share", 0.9}, {"phase.log.growth_share", 0.1}}));
-  ASSERT_THAT(names(causes), ::testing::ElementsAre("unexplained"));
+  ASSERT_THAT(cause_names(causes), ::testing::ElementsAre("unexplained"));
   EXPECT_THAT(causes[0].evidence, HasSubstr("90 % of it in phase compute"));
   // A cause of growing disk use does not explain growing time.
-  EXPECT_THAT(names(attribute(evidence({{"time.growing", 1}, {"disk_bytes.growing", 1}}))),
+  EXPECT_THAT(cause_names(attribute(evidence({{"time.growing", 1}, {"disk_bytes.growing", 1}}))),
               ::testing::ElementsAre("event files and logs pile up", "unexplained"));
 }
 
@@ -124,12 +127,12 @@ TEST(Cause, NamesTheRootAndListsWhatFollows) {
                                                         {"live_tensors.growing", 1},
                                                         {"live_tensors.gained", 99},
                                                         {"minor_faults.share", 0.5}}));
-  ASSERT_THAT(names(causes), ::testing::ElementsAre("ops added in the loop"));
+  ASSERT_THAT(cause_names(causes), ::testing::ElementsAre("ops added in the loop"));
   EXPECT_THAT(causes[0].consequences, ::testing::ElementsAre("retained losses or history", "page faults"));
 }
 
 TEST(Cause, NamesTwoThatHaveNothingToDoWithEachOther) {
-  EXPECT_THAT(names(attribute(
+  EXPECT_THAT(cause_names(attribute(
                   evidence({{"not_finite.met", 1}, {"pinned_bytes.rise", 1}, {"pinned_bytes.gained", 1e9}}))),
               ::testing::UnorderedElementsAre("NaN", "pinned pool growth"));
 }
@@ -140,7 +143,7 @@ TEST(Cause, RatesOfShortRunsTellNothing) {
   numbers.set("run.iterations", 20);
   EXPECT_TRUE(attribute(numbers).empty());
   numbers.set("run.iterations", 64);
-  EXPECT_THAT(names(attribute(numbers)), ::testing::ElementsAre("page faults"));
+  EXPECT_THAT(cause_names(attribute(numbers)), ::testing::ElementsAre("page faults"));
 }
 
 TEST(Cause, CatalogueHasEachOfTheRulesOnceAndNoCycle) {
@@ -192,7 +195,7 @@ TEST(Report, GrowingLoopIsNamedWithItsCause) {
   EXPECT_EQ(report.find_series("graph_nodes")->verdict->kind, Flatness::kGrowing);
   EXPECT_NEAR(report.find_series("graph_nodes")->per_iteration, 3, 1e-9);
   EXPECT_NEAR(report.time.slope, 10.5, 1);
-  EXPECT_THAT(names(report.causes), ::testing::ElementsAre("ops added in the loop"));
+  EXPECT_THAT(cause_names(report.causes), ::testing::ElementsAre("ops added in the loop"));
   EXPECT_THAT(summary_text({&report, 1}), HasSubstr("slow: graph_nodes grows: "));
   EXPECT_EQ(report.find_series("no such"), nullptr);
 }
@@ -217,7 +220,7 @@ TEST(Report, PeriodicSpikesAreOwned) {
   EXPECT_EQ(report.spikes.label, "collection");
   EXPECT_EQ(report.spikes.owner, Phase::kCallbacks);
   EXPECT_EQ(report.time.kind, Flatness::kFlat);
-  EXPECT_THAT(names(report.causes), ::testing::ElementsAre("spikes owned by collection, period 10"));
+  EXPECT_THAT(cause_names(report.causes), ::testing::ElementsAre("spikes owned by collection, period 10"));
 }
 
 TEST(Report, APoolThatGrowsOwnsItsSpikes) {
@@ -262,13 +265,13 @@ TEST(Report, WhatAnotherThreadWritesOwnsTheSpikesAndIsACauseOnlyWhereItCostsMuch
   const RunReport little = run(false, 150'000);
   EXPECT_EQ(little.spikes.label, kSavedBesideLabel);
   EXPECT_TRUE(little.spikes.period);
-  EXPECT_THAT(names(little.causes), ::testing::IsEmpty());
+  EXPECT_THAT(cause_names(little.causes), ::testing::IsEmpty());
   const RunReport own = run(true, 150'000);
   EXPECT_EQ(own.spikes.label, kSavedLabel);
-  ASSERT_THAT(names(own.causes), ::testing::ElementsAre("checkpoints block"));
+  ASSERT_THAT(cause_names(own.causes), ::testing::ElementsAre("checkpoints block"));
   EXPECT_THAT(own.causes[0].fix, HasSubstr("save in the background"));
   const RunReport much = run(false, 400'000);
-  ASSERT_THAT(names(much.causes), ::testing::ElementsAre("checkpoints block"));
+  ASSERT_THAT(cause_names(much.causes), ::testing::ElementsAre("checkpoints block"));
   EXPECT_THAT(much.causes[0].fix, HasSubstr("takes a core from the step"));
 }
 
@@ -315,9 +318,9 @@ TEST(Report, PageFaultsAreHeldAgainstTheTimeOfTheIterationsThatHaveThem) {
   };
   const RunReport rare = run(20, 5'000'000), each = run(1, 0);
   EXPECT_NEAR(rare.evidence.get("minor_faults.share").value(), 3 * 500 / 265'000.0, 1e-3);
-  EXPECT_THAT(names(rare.causes), ::testing::Not(::testing::Contains("page faults")));
+  EXPECT_THAT(cause_names(rare.causes), ::testing::Not(::testing::Contains("page faults")));
   EXPECT_NEAR(each.evidence.get("minor_faults.share").value(), 3 * 500 / 15'000.0, 1e-3);
-  EXPECT_THAT(names(each.causes), ::testing::ElementsAre("page faults"));
+  EXPECT_THAT(cause_names(each.causes), ::testing::ElementsAre("page faults"));
 }
 
 TEST(Report, PrintsManyLoopsAligned) {

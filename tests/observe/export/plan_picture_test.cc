@@ -25,7 +25,7 @@ PlanPicture small() {
                       {"sum_2", 0, 2, 4, 1024, 3072}}};
 }
 
-size_t count(const std::string& text, const std::string& what) {
+size_t occurrences(const std::string& text, const std::string& what) {
   size_t found = 0;
   for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++found;
   return found;
@@ -61,7 +61,7 @@ TEST(PlanPicture, WhatIsTooThinIsDrawnTogetherAndCounted) {
     picture.buffers.push_back({fmt::format("op_{}", i), 0, i, i + 1, 64 + i % 3, (i % 1000) * 1024});
   }
   const std::string svg = plan_svg(picture);
-  const size_t shapes = count(svg, "<rect x=") - 1;  // less the legend's
+  const size_t shapes = occurrences(svg, "<rect x=") - 1;  // less the legend's
   EXPECT_LE(shapes, kMaxShapes);
   EXPECT_GT(shapes, 200u);
   EXPECT_THAT(svg,

@@ -30,7 +30,7 @@ namespace isochron::observe {
 namespace {
 
 /// Counts until it is told to end.
-std::string count(Turns& turns) {
+std::string count_calls(Turns& turns) {
   int64_t counted = 0;
   const auto told = [&counted] { return fmt::format("{}", counted); };
   do {
@@ -42,7 +42,7 @@ std::string count(Turns& turns) {
 int64_t number(const std::string& text) { return std::atoll(text.c_str()); }
 
 TEST(Worker, GoesOnFromTurnToTurnUntilItIsToEnd) {
-  Worker worker(count);
+  Worker worker(count_calls);
   worker.run(0.002);
   const int64_t first = number(worker.snapshot());
   EXPECT_GT(first, 0);
@@ -99,7 +99,7 @@ TEST(Worker, HasTurnsForComparisonAfterItsRun) {
 }
 
 TEST(Worker, TwoTakeTurnsWithoutKnowingOfEachOther) {
-  Worker a(count), b(count);
+  Worker a(count_calls), b(count_calls);
   for (int i = 0; i < 3; ++i) {
     a.run(0.001);
     b.run(0.001);
@@ -195,7 +195,7 @@ TEST(InterleavedRunner, GivesBothTheirTurns) {
 }
 
 TEST(InterleavedRunner, GivesUpOnLoopsThatTimeNothing) {
-  Worker loop(count), twin(iterate);
+  Worker loop(count_calls), twin(iterate);
   std::vector<TurnPair> pairs;
   run_interleaved(loop, twin, 0.01, pairs);
   EXPECT_TRUE(pairs.empty());
@@ -304,7 +304,7 @@ TEST(Worker, WhatOneThatIsKilledMadeGoesWithIt) {
   const TempFolder parent;
   const auto work = [&parent](Turns& turns) {
     const RunFolder folder(parent.path());
-    return count(turns);
+    return count_calls(turns);
   };
   {
     Worker worker(work);

@@ -59,9 +59,9 @@ struct FewValuesTally {
   int flat = 0, growing = 0, shrinking = 0;
 };
 /// Of kManySeries series of n values that change by `change` in all.
-FewValuesTally tally(size_t n, double change, double deviation, Noise noise) {
+FewValuesTally tally_few(size_t n, double change, double deviation, Noise noise) {
   Rng rng(11, n);
-  FewValuesTally tally;
+  FewValuesTally tally_few;
   std::vector<double> values(n);
   for (int series = 0; series < kManySeries; ++series) {
     for (size_t i = 0; i < n; ++i) {
@@ -69,11 +69,11 @@ FewValuesTally tally(size_t n, double change, double deviation, Noise noise) {
       values[i] = 1e6 * (1 + change * position) * std::max(0.05, 1 + deviation * noise(rng));
     }
     const Flatness kind = judge_few_values(values).kind;
-    tally.flat += kind == Flatness::kFlat;
-    tally.growing += kind == Flatness::kGrowing;
-    tally.shrinking += kind == Flatness::kShrinking;
+    tally_few.flat += kind == Flatness::kFlat;
+    tally_few.growing += kind == Flatness::kGrowing;
+    tally_few.shrinking += kind == Flatness::kShrinking;
   }
-  return tally;
+  return tally_few;
 }
 
 struct Case {
@@ -87,19 +87,21 @@ TEST_P(FewValuesRates, FalseAlarmsAreRare) {
   const auto& [name, n, noise] = GetParam();
   constexpr int kRare = kManySeries / 20;
   for (const double deviation : {0.005, 0.03, 0.2}) {
-    const FewValuesTally none = tally(n, 0, deviation, noise);
+    const FewValuesTally none = tally_few(n, 0, deviation, noise);
     EXPECT_LE(none.growing + none.shrinking, kRare) << "no change, deviation " << deviation;
-    EXPECT_LE(tally(n, 0.04, deviation, noise).growing, kRare) << "within the bound, deviation " << deviation;
-    EXPECT_LE(tally(n, 0.06, deviation, noise).flat, kRare) << "beyond the bound, deviation " << deviation;
+    EXPECT_LE(tally_few(n, 0.04, deviation, noise).growing, kRare)
+        << "within the bound, deviation " << deviation;
+    EXPECT_LE(tally_few(n, 0.06, deviation, noise).flat, kRare)
+        << "beyond the bound, deviation " << deviation;
   }
 }
 
 TEST_P(FewValuesRates, WhatIsPlainIsFound) {
   const auto& [name, n, noise] = GetParam();
   const int expected = noise == gaussian_noise ? kManySeries : kManySeries * 9 / 10;
-  EXPECT_GE(tally(n, 1, 0.03, noise).growing, expected);
-  EXPECT_GE(tally(n, -0.5, 0.03, noise).shrinking, expected);
-  EXPECT_GE(tally(n, 0, 0.005, noise).flat, expected);
+  EXPECT_GE(tally_few(n, 1, 0.03, noise).growing, expected);
+  EXPECT_GE(tally_few(n, -0.5, 0.03, noise).shrinking, expected);
+  EXPECT_GE(tally_few(n, 0, 0.005, noise).flat, expected);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, FewValuesRates,

@@ -24,7 +24,7 @@ TEST(Pooling, TheMeanOfALargeWindowKeepsItsDigits) {
   EXPECT_NEAR(average_pool(x, {1024, 1024}, {}).to_vector()[0], 0.1, 1e-6);
 }
 
-void expect_golden(const char* op, Pool pool, DType dtype, double tolerance) {
+void expect_golden_pooling(const char* op, Pool pool, DType dtype, double tolerance) {
   struct Case {
     const char* name;
     Dims window;
@@ -53,13 +53,13 @@ void expect_golden(const char* op, Pool pool, DType dtype, double tolerance) {
 }
 
 TEST(Pooling, MaximumMatchesPyTorch) {
-  expect_golden("max_pool", max_pool2d, DType::kF64, 0);
-  expect_golden("max_pool", max_pool2d, DType::kF32, 1e-6);
+  expect_golden_pooling("max_pool", max_pool2d, DType::kF64, 0);
+  expect_golden_pooling("max_pool", max_pool2d, DType::kF32, 1e-6);
 }
 
 TEST(Pooling, AverageMatchesPyTorch) {
-  expect_golden("average_pool", average_pool2d, DType::kF64, 1e-14);
-  expect_golden("average_pool", average_pool2d, DType::kF32, 1e-6);
+  expect_golden_pooling("average_pool", average_pool2d, DType::kF64, 1e-14);
+  expect_golden_pooling("average_pool", average_pool2d, DType::kF32, 1e-6);
 }
 
 TEST(Pooling, NanWinsWhereverItLies) {

@@ -51,7 +51,7 @@ template <typename Format>
 void expect_golden(const std::string& format) {
   const data::NpzFile arrays = data::read_npz(ISOCHRON_SOURCE_DIR "/tests/golden/float8_torch.npz");
   const std::vector<double> xs = arrays.at(format + ".x").to_vector();
-  const std::vector<double> rounded = arrays.at(format + ".rounded").to_vector();
+  const std::vector<double> rounded_to_8_bits = arrays.at(format + ".rounded").to_vector();
   const std::vector<double> bytes = arrays.at(format + ".bytes").to_vector();
   ASSERT_GT(xs.size(), 1000u);
   for (const float scale : {1.0F, 0x1p-20F, 0x1p30F}) {
@@ -63,7 +63,7 @@ void expect_golden(const std::string& format) {
     for (size_t i = 0; i < xs.size(); ++i) {
       const float x = scaled[i];
       const float got = ops::element::rounded_to_float8<Format>(x, scale);
-      ASSERT_EQ(got, rounded[i]) << xs[i] << " at " << scale;
+      ASSERT_EQ(got, rounded_to_8_bits[i]) << xs[i] << " at " << scale;
       ASSERT_EQ(static_cast<float>(by_vectors[i]), got * scale) << xs[i] << " at " << scale;
       ASSERT_EQ(ops::element::float8_byte<Format>(got), got == 0 ? 0 : bytes[i]) << xs[i];
     }
@@ -113,7 +113,7 @@ TEST(Float8, AScaleIsTheLeastPowerOfTwoThatHoldsTheLargest) {
 
 /// x with each element rounded at the scale of `largest`.
 template <typename Format>
-Tensor rounded(const Tensor& x, float largest) {
+Tensor rounded_to_8_bits(const Tensor& x, float largest) {
   const float scale = ops::element::float8_scale<Format>(history_of({largest}).data());
   std::vector<double> values = x.to_vector();
   for (double& value : values)
@@ -124,8 +124,8 @@ Tensor rounded(const Tensor& x, float largest) {
 TEST(Float8, GradientsAreProductsOfRoundedFactorsAndItsHistoryGrows) {
   const Tensor x = normal({2, 3, 20}, 1), kernel = normal({20, 7}, 2), g = normal({2, 3, 7}, 3) * 1e-4;
   const Variable history(history_tensor({1e-9F, 2e-4F, 1e-5F}), "gradient", false);
-  const Tensor g_rounded = rounded<E5M2>(g, 2e-4F);
-  const Tensor x_rounded = rounded<E4M3>(x, 2), kernel_rounded = rounded<E4M3>(kernel, 5);
+  const Tensor g_rounded = rounded_to_8_bits<E5M2>(g, 2e-4F);
+  const Tensor x_rounded = rounded_to_8_bits<E4M3>(x, 2), kernel_rounded = rounded_to_8_bits<E4M3>(kernel, 5);
   GradientTape tape;
   const Tensor y = matmul_float8(x, kernel, history_tensor({2}), history_tensor({5}), {history, true});
   EXPECT_TRUE(near(y, matmul(x_rounded, kernel_rounded), 1e-5, 1e-5));
@@ -209,7 +209,9 @@ TEST(Float8, ADeviceMultipliesBytesWhereItHasUnitsForThem) {
   EXPECT_TRUE(products_for({7, 32}, 16, 9, 0)[0].in_bytes()) << "any rows";
   EXPECT_FALSE(products_for({32, 24}, 16, 9, 0)[0].in_bytes());
   EXPECT_FALSE(products_for({32, 32}, 10, 9, 0)[0].in_bytes());
-  want = matmul(rounded<E5M2>(normal({2, 24, 32}, 1), 3), rounded<E4M3>(normal({32, 16}, 2), 2)).to_vector();
+  want = matmul(rounded_to_8_bits<E5M2>(normal({2, 24, 32}, 1), 3),
+                rounded_to_8_bits<E4M3>(normal({32, 16}, 2), 2))
+             .to_vector();
   ASSERT_EQ(in_bytes.size(), want.size());
   for (size_t i = 0; i < want.size(); ++i) {
     EXPECT_NEAR(in_bytes[i], want[i], 1e-4);

@@ -13,7 +13,7 @@ namespace {
 
 using ConvolutionPass = ConvolutionSpec::Pass;
 
-ConvolutionSpec spec_of(ConvolutionPass pass, DType dtype) {
+ConvolutionSpec convolution_spec(ConvolutionPass pass, DType dtype) {
   // As ResNet's stages begin: 3x3 at stride 2, `same`, so with padding on one side alone.
   const ConvolutionSpec::Axis axis{.input = 32, .window = 3, .stride = 2, .after = 1, .output = 16};
   return {.pass = pass, .axis = {axis, axis}, .batch = 32, .channels = 16, .outputs = 32, .dtype = dtype};
@@ -41,23 +41,23 @@ TEST_F(Convolutions, HavePlansInEachPassAndDtype) {
   for (const ConvolutionPass pass :
        {ConvolutionPass::kForward, ConvolutionPass::kInputGradient, ConvolutionPass::kWeightGradient}) {
     for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
-      const std::vector<std::string> found = names(spec_of(pass, dtype));
+      const std::vector<std::string> found = names(convolution_spec(pass, dtype));
       EXPECT_FALSE(found.empty()) << static_cast<int>(pass) << " " << dtype_name(dtype);
-      EXPECT_EQ(names(spec_of(pass, dtype)), found) << "the same ways in the same order";
+      EXPECT_EQ(names(convolution_spec(pass, dtype)), found) << "the same ways in the same order";
     }
-    ConvolutionSpec fast = spec_of(pass, DType::kF32);
+    ConvolutionSpec fast = convolution_spec(pass, DType::kF32);
     fast.tf32 = true;
-    EXPECT_NE(names(fast), names(spec_of(pass, DType::kF32))) << "tensor cores round f32";
+    EXPECT_NE(names(fast), names(convolution_spec(pass, DType::kF32))) << "tensor cores round f32";
   }
 }
 
 TEST_F(Convolutions, HavePlansForGroupsAndForThreeAxes) {
   for (const ConvolutionPass pass :
        {ConvolutionPass::kForward, ConvolutionPass::kInputGradient, ConvolutionPass::kWeightGradient}) {
-    ConvolutionSpec grouped = spec_of(pass, DType::kBF16);
+    ConvolutionSpec grouped = convolution_spec(pass, DType::kBF16);
     grouped.groups = 4;
     EXPECT_FALSE(names(grouped).empty());
-    ConvolutionSpec deep = spec_of(pass, DType::kBF16);
+    ConvolutionSpec deep = convolution_spec(pass, DType::kBF16);
     deep.axes = 3;
     deep.axis[2] = deep.axis[1];
     EXPECT_FALSE(names(deep).empty());
@@ -65,7 +65,7 @@ TEST_F(Convolutions, HavePlansForGroupsAndForThreeAxes) {
 }
 
 TEST_F(Convolutions, APlanForADescribedDeviceCantRun) {
-  const LibraryCalls ways = library->ways(context, spec_of(ConvolutionPass::kForward, DType::kBF16));
+  const LibraryCalls ways = library->ways(context, convolution_spec(ConvolutionPass::kForward, DType::kBF16));
   ASSERT_FALSE(ways.empty());
   const DevicePtr tensors[] = {16, 32, 48};
   EXPECT_ERROR(ways[0]->enqueue(tensors, 64, Stream::kNone), ErrorCode::kUnsupported,
@@ -73,7 +73,7 @@ TEST_F(Convolutions, APlanForADescribedDeviceCantRun) {
 }
 
 TEST_F(Convolutions, WhatContradictsItselfIsRefused) {
-  ConvolutionSpec wrong = spec_of(ConvolutionPass::kForward, DType::kF32);
+  ConvolutionSpec wrong = convolution_spec(ConvolutionPass::kForward, DType::kF32);
   wrong.axis[0].output = 20;
   EXPECT_ERROR(library->ways(context, wrong), ErrorCode::kDevice, "cudnnBackend");
 }

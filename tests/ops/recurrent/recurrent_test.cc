@@ -24,15 +24,15 @@ namespace {
 
 using testing::Each;
 
-Tensor numbers(const Shape& shape, uint64_t seed, DType dtype = DType::kF32) {
+Tensor uniform_values(const Shape& shape, uint64_t seed, DType dtype = DType::kF32) {
   random::Generator generator(seed);
   return random_uniform(shape, -1, 1, dtype, generator);
 }
 
 std::vector<Tensor> weights(int64_t features, int64_t units, bool lstm, DType dtype = DType::kF32) {
   const int64_t columns = (lstm ? 4 : 3) * units;
-  return {numbers({features, columns}, 2, dtype), numbers({units, columns}, 3, dtype),
-          numbers(lstm ? Shape{columns} : Shape{2, columns}, 4, dtype)};
+  return {uniform_values({features, columns}, 2, dtype), uniform_values({units, columns}, 3, dtype),
+          uniform_values(lstm ? Shape{columns} : Shape{2, columns}, 4, dtype)};
 }
 
 /// Sequence, final h and the gradients of their sum with respect to x and the weights; prepared anew each
@@ -61,7 +61,7 @@ std::vector<Tensor> train(const Tensor& x, bool is_lstm, int64_t units,
   return copies;
 }
 
-void expect_close(const std::vector<Tensor>& got, const std::vector<Tensor>& want, double tolerance) {
+void expect_all_close(const std::vector<Tensor>& got, const std::vector<Tensor>& want, double tolerance) {
   ASSERT_EQ(got.size(), want.size());
   for (size_t k = 0; k < got.size(); ++k) {
     const std::vector<double> a = got[k].to_vector();
@@ -74,20 +74,20 @@ void expect_close(const std::vector<Tensor>& got, const std::vector<Tensor>& wan
 }
 
 TEST(RecurrentOps, AgreeOnEveryInstructionSet) {
-  const Tensor x = numbers({7, 5, 3}, 1);
+  const Tensor x = uniform_values({7, 5, 3}, 1);
   const Tensor wide = cast(x, DType::kF64);
   for (const bool is_lstm : {true, false}) {
     const std::vector<Tensor> want = train(wide, is_lstm, 19);
     const std::vector<Tensor> half_want = train(x, is_lstm, 19);
     for_each_target([&] {
-      expect_close(train(wide, is_lstm, 19), want, 1e-12);
-      expect_close(train(x, is_lstm, 19), half_want, 2e-5);
+      expect_all_close(train(wide, is_lstm, 19), want, 1e-12);
+      expect_all_close(train(x, is_lstm, 19), half_want, 2e-5);
     });
   }
 }
 
 TEST(RecurrentOps, GiveTheSameBitsOnAnyNumberOfThreads) {
-  const Tensor x = numbers({101, 12, 6}, 1);
+  const Tensor x = uniform_values({101, 12, 6}, 1);
   const int before = compute_threads();
   for (const bool is_lstm : {true, false}) {
     set_compute_threads(1);
@@ -96,13 +96,13 @@ TEST(RecurrentOps, GiveTheSameBitsOnAnyNumberOfThreads) {
     const std::vector<Tensor> three = train(x, is_lstm, 24);
     set_compute_threads(before);
     for (size_t k = 0; k < 3; ++k) EXPECT_EQ(one[k].to_vector(), three[k].to_vector()) << k;
-    expect_close(three, one, 1e-4);  // sums of gradients are added up otherwise
+    expect_all_close(three, one, 1e-4);  // sums of gradients are added up otherwise
   }
 }
 
 TEST(RecurrentOps, NeverReadPadding) {
   const Tensor lengths = from_vector({3}, {4, 0, 2}, DType::kI64);
-  std::vector<double> values = numbers({3, 4, 2}, 5).to_vector();
+  std::vector<double> values = uniform_values({3, 4, 2}, 5).to_vector();
   for (const bool is_lstm : {true, false}) {
     for (const bool reverse : {false, true}) {
       const Tensor clean = from_vector({3, 4, 2}, values);
@@ -190,18 +190,18 @@ TEST(RecurrentOps, SaturateAndPassNaNThrough) {
 
 TEST(RecurrentOps, WidenSixteenBitFloats) {
   const std::vector<Tensor> w = weights(2, 3, false);
-  const Tensor x = numbers({2, 4, 2}, 6);
+  const Tensor x = uniform_values({2, 4, 2}, 6);
   const GruResult half = gru(cast(x, DType::kBF16), cast(w[0], DType::kBF16), cast(w[1], DType::kBF16),
                              cast(w[2], DType::kBF16));
   EXPECT_EQ(half.sequence.dtype(), DType::kBF16);
   const GruResult full = gru(x, w[0], w[1], w[2]);
-  expect_close({cast(half.sequence, DType::kF32)}, {full.sequence}, 0.02);
+  expect_all_close({cast(half.sequence, DType::kF32)}, {full.sequence}, 0.02);
 }
 
 TEST(RecurrentOps, KeepNothingForGradientsThatNobodyAsksFor) {
   const std::vector<Tensor> w = weights(8, 32, true);
   auto inference = capture([&](const Tensor& x) { return lstm(x, w[0], w[1], w[2]).h; });
-  inference(numbers({16, 50, 8}, 1));
+  inference(uniform_values({16, 50, 8}, 1));
   EXPECT_LT(inference.plan_report().arena_bytes, 16 * 50 * 32 * sizeof(float));
 }
 

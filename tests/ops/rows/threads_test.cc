@@ -33,7 +33,7 @@ namespace {
 
 using Tensors = std::vector<Tensor>;
 
-Tensor numbers(const Shape& shape, DType dtype = DType::kF32) {
+Tensor drawn_numbers(const Shape& shape, DType dtype = DType::kF32) {
   random::Generator generator(11);
   return random_uniform(shape, -1, 1, dtype, generator);
 }
@@ -54,8 +54,8 @@ struct Case {
 };
 
 std::vector<Case> cases() {
-  const Tensor image = numbers({8, 28, 28, 32});
-  const Tensor matrix = numbers({512, 512});
+  const Tensor image = drawn_numbers({8, 28, 28, 32});
+  const Tensor matrix = drawn_numbers({512, 512});
   ConvolutionOptions same;
   same.padding = Padding::same();
   ConvolutionOptions depthwise = same;
@@ -63,30 +63,30 @@ std::vector<Case> cases() {
   return {
       {"gelu", {matrix}, [](auto in) { return gelu(in[0]); }, "=="},
       {"sum", {matrix}, [](auto in) { return sum(in[0]); }, "~="},
-      {"sum in f64", {numbers({512, 512}, DType::kF64)}, [](auto in) { return sum(in[0]); }, "~="},
+      {"sum in f64", {drawn_numbers({512, 512}, DType::kF64)}, [](auto in) { return sum(in[0]); }, "~="},
       {"sum of rows in f64",
-       {numbers({3, 100'001}, DType::kF64)},
+       {drawn_numbers({3, 100'001}, DType::kF64)},
        [](auto in) { return sum(in[0], {1}); },
        "~="},
       {"sum of columns", {matrix}, [](auto in) { return sum(in[0], {0}); }, "~="},
       {"max", {matrix}, [](auto in) { return max(in[0], {0}); }, "=="},
-      {"matmul", {matrix, numbers({512, 384})}, [](auto in) { return matmul(in[0], in[1]); }, "~~~"},
+      {"matmul", {matrix, drawn_numbers({512, 384})}, [](auto in) { return matmul(in[0], in[1]); }, "~~~"},
       {"conv2d",
-       {image, numbers({3, 3, 32, 48}), numbers({48})},
+       {image, drawn_numbers({3, 3, 32, 48}), drawn_numbers({48})},
        [same](auto in) { return conv2d(in[0], in[1], in[2], same); },
        "~~~~"},
       {"conv2d of stride 2",
-       {image, numbers({3, 3, 32, 48}), numbers({48})},
+       {image, drawn_numbers({3, 3, 32, 48}), drawn_numbers({48})},
        [](auto in) {
          return conv2d(in[0], in[1], in[2], {.stride = {2, 2}});
        },
        "~~~~"},
       {"depthwise conv2d",
-       {image, numbers({3, 3, 1, 32}), numbers({32})},
+       {image, drawn_numbers({3, 3, 1, 32}), drawn_numbers({32})},
        [depthwise](auto in) { return conv2d(in[0], in[1], in[2], depthwise); },
        "===="},
       {"conv2d_transpose",
-       {image, numbers({3, 3, 48, 32})},
+       {image, drawn_numbers({3, 3, 48, 32})},
        [](auto in) {
          return conv2d_transpose(in[0], in[1], {.stride = {2, 2}});
        },
@@ -109,28 +109,30 @@ std::vector<Case> cases() {
        [](auto in) { return sparse_softmax_cross_entropy(in[0], labels(512, 512)); },
        "=="},
       {"layer_norm",
-       {matrix, numbers({512}), numbers({512})},
+       {matrix, drawn_numbers({512}), drawn_numbers({512})},
        [](auto in) { return layer_norm(in[0], in[1], in[2]); },
        "==~~"},
       {"channel_moments", {image}, [](auto in) { return channel_moments(in[0]).variance; }, "=="},
       {"batch_norm",
-       {image, numbers({32}), numbers({32})},
+       {image, drawn_numbers({32}), drawn_numbers({32})},
        [](auto in) { return batch_norm(in[0], in[1], in[2]).y; },
        "===="},
       {"group_norm",
-       {image, numbers({32}), numbers({32})},
+       {image, drawn_numbers({32}), drawn_numbers({32})},
        [](auto in) { return group_norm(in[0], 8, in[1], in[2]); },
        "===="},
       {"attention",
-       {numbers({4, 128, 4, 32}), numbers({4, 128, 4, 32}), numbers({4, 128, 4, 32})},
+       {drawn_numbers({4, 128, 4, 32}), drawn_numbers({4, 128, 4, 32}), drawn_numbers({4, 128, 4, 32})},
        [](auto in) { return attention(in[0], in[1], in[2], {.causal = true}); },
        "===="},
       {"lstm",
-       {numbers({64, 24, 16}), numbers({16, 256}), numbers({64, 256}), numbers({256})},
+       {drawn_numbers({64, 24, 16}), drawn_numbers({16, 256}), drawn_numbers({64, 256}),
+        drawn_numbers({256})},
        [](auto in) { return lstm(in[0], in[1], in[2], in[3]).sequence; },
        "==~~~"},
       {"gru",
-       {numbers({64, 24, 16}), numbers({16, 192}), numbers({64, 192}), numbers({2, 192})},
+       {drawn_numbers({64, 24, 16}), drawn_numbers({16, 192}), drawn_numbers({64, 192}),
+        drawn_numbers({2, 192})},
        [](auto in) { return gru(in[0], in[1], in[2], in[3]).sequence; },
        "==~~~"},
       {"gather", {matrix}, [](auto in) { return gather(in[0], labels(4096, 512)); }, "=="},
@@ -142,11 +144,11 @@ std::vector<Case> cases() {
        },
        "=="},
       {"sort", {matrix}, [](auto in) { return sort(in[0]).first; }, "=="},
-      {"inverse", {numbers({64, 32, 32})}, [](auto in) { return inverse(in[0]); }, "=="},
+      {"inverse", {drawn_numbers({64, 32, 32})}, [](auto in) { return inverse(in[0]); }, "=="},
       {"random_uniform",
        {},
        [](auto) {
-         return numbers({512, 1024});
+         return drawn_numbers({512, 1024});
        },
        "="},
   };
@@ -156,7 +158,7 @@ std::vector<Case> cases() {
 std::vector<std::vector<double>> results(const Case& test, int threads) {
   set_compute_threads(threads);
   const Tensor outcome = test.f(test.inputs);
-  const Tensor weights = numbers(outcome.shape(), outcome.dtype());
+  const Tensor weights = drawn_numbers(outcome.shape(), outcome.dtype());
   CapturedFunction function(
       [&](std::span<const Tensor> in) {
         Tensors all = {test.f(in)};

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cctype>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,10 +18,34 @@
 
 namespace isochron {
 
-/// Compiles `text` for a device where the toolkit is, though nothing here can run what comes of it.
-/// `functions` are in it then.
-inline void compile_for_devices(const std::string& text, const std::vector<std::string>& functions,
-                                bool device_runtime = false) {
+/// `text` with two at most of the kernels that differ in numbers alone, as those of an op's samples do; the
+/// names of those that stay in `functions`.
+inline std::string with_two_of_a_kind(const std::string& text, std::vector<std::string>& functions) {
+  constexpr std::string_view kOpening = "extern \"C\" __global__ void ";
+  std::map<std::string, int> kinds;
+  std::string kept;
+  size_t at = 0;
+  for (size_t begin; (begin = text.find(kOpening, at)) != std::string::npos;) {
+    kept.append(text, at, begin - at);
+    size_t end = text.find('{', begin) + 1;
+    for (int open = 1; open > 0; ++end) open += text.at(end) == '{' ? 1 : text.at(end) == '}' ? -1 : 0;
+    const std::string kernel = text.substr(begin, end - begin);
+    std::string kind;
+    for (const unsigned char c : kernel)  // without numbers, but for those in names, as of float16
+      if (!std::isdigit(c) || (!kind.empty() && std::isalnum(static_cast<unsigned char>(kind.back()))))
+        kind += static_cast<char>(c);
+    if (++kinds[kind] <= 2) {
+      kept += kernel;
+      functions.push_back(kernel.substr(kOpening.size(), kernel.find('(') - kOpening.size()));
+    }
+    at = end;
+  }
+  return kept.append(text, at);
+}
+
+/// Compiles `all_kernels`, two of a kind, for a device where the toolkit is, though nothing here can run what
+/// comes of it.
+inline void compile_for_devices(const std::string& all_kernels, bool device_runtime = false) {
   // Calls of printf, which tell of indices out of range, and the sine of huge numbers need so much.
   constexpr unsigned kMostStack = 40;
   cuda::Compiler* compiler = nullptr;
@@ -29,6 +55,8 @@ inline void compile_for_devices(const std::string& text, const std::vector<std::
     GTEST_LOG_(INFO) << "not compiled for a device: " << error.what();
     return;
   }
+  std::vector<std::string> functions;
+  const std::string text = with_two_of_a_kind(all_kernels, functions);
   const KeptFile compiled(
       fmt::format("{} {} {} {} {}\n{}", compiler->version(), fmt::join(cuda::kCompileOptions, " "),
                   device_runtime, kMostStack, fmt::join(functions, " "), text),
@@ -75,11 +103,7 @@ class HostCompiler final : public cuda::Compiler {
         std::make_shared<HostKernels>(check_races ? with_numbered_barriers(text) : text, check_races));
     if (check_races && without_barrier != SIZE_MAX)
       kernels_.back()->leave_out(barrier_number(without_barrier, barriers_generated));
-    if (also_for_devices_) {
-      std::vector<std::string> functions;
-      for (const auto& [name, meet] : kernels_.back()->functions()) functions.push_back(name);
-      compile_for_devices(text, functions, device_runtime);
-    }
+    if (also_for_devices_) compile_for_devices(text, device_runtime);
     const std::string image =
         fmt::format("host kernels {}\n{}", kernels_.size() - 1, kernels_.back()->listed());
     return {image.c_str(), image.c_str() + image.size() + 1};  // with its 0, as PTX
