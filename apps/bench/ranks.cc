@@ -153,7 +153,8 @@ void print_json(const BenchCase& entry, const RanksOptions& options, const Count
                 const std::vector<RankResult>& ranks) {
   std::vector<double> alone_us;
   for (const RankResult& rank : ranks) alone_us.push_back(rank.alone_us);
-  const double step_us = rank_mean(ranks, &RankResult::step_us), mean_us = rank_mean(ranks, &RankResult::alone_us);
+  const double step_us = rank_mean(ranks, &RankResult::step_us),
+               mean_us = rank_mean(ranks, &RankResult::alone_us);
   fmt::print("{}\n", nlohmann::ordered_json{{"case", entry.name},
                                             {"precision", precision_name(options.how.precision)},
                                             {"threads", compute_threads()},
@@ -181,7 +182,8 @@ void print_heading() {
 }
 
 void print_row(const BenchCase& entry, const Counts& counts, const std::vector<RankResult>& ranks) {
-  const double step_us = rank_mean(ranks, &RankResult::step_us), alone_us = rank_mean(ranks, &RankResult::alone_us);
+  const double step_us = rank_mean(ranks, &RankResult::step_us),
+               alone_us = rank_mean(ranks, &RankResult::alone_us);
   fmt::print("{:<16} {:>9} {:>11} {:>11} {:>7.3f} {:>11} {:>12} {:>12g}\n", entry.name,
              counts.rounds * counts.turn_steps, observe::duration_text(step_us * 1e3),
              observe::duration_text(alone_us * 1e3), step_us / alone_us,
