@@ -141,18 +141,18 @@ struct Point {
 
 Point measure_point(const Sweep& sweep, int64_t size, const SweepOptions& options) {
   constexpr size_t kLeastSteps = 5;
-  const std::unique_ptr<CaseRun> run_sweep = sweep.make(size, options.precision);
-  run_sweep->step();
-  run_sweep->step();
+  const std::unique_ptr<CaseRun> run = sweep.make(size, options.precision);
+  run->step();
+  run->step();
   std::vector<int64_t> times;
   const int64_t end = now_ns() + to_ns(options.seconds);
   while (times.size() < kLeastSteps || now_ns() < end) {
     const int64_t start = now_ns();
-    run_sweep->step();
+    run->step();
     times.push_back(now_ns() - start);
   }
   std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
-  const graph::PlanReport& plan = run_sweep->captured()->plan_report();
+  const graph::PlanReport& plan = run->captured()->plan_report();
   return {size, static_cast<double>(times[times.size() / 2]), plan.flops, plan.arena_bytes,
           plan.lower_bound_bytes};
 }

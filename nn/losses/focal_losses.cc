@@ -77,10 +77,9 @@ Tensor binary_focal_cross_entropy_from_logits(const Tensor& logits, const Tensor
 Tensor categorical_focal_cross_entropy(const Tensor& probabilities, const Tensor& targets,
                                        const CategoricalFocalOptions& options) {
   constexpr std::string_view kName = "categorical_focal_cross_entropy";
-  constexpr double kSmallest = 1e-7;
   const Tensor t = targets_of_classes(probabilities, targets, options, kName);
   const Tensor x = widened(probabilities);
-  const Tensor p = clip(x / sum(x, {-1}, true), kSmallest, 1 - kSmallest);
+  const Tensor p = clip(x / sum(x, {-1}, true), kKerasEpsilon, 1 - kKerasEpsilon);
   return categorical_focal(t, 1.0 - p, log(p), probabilities, options, kName);
 }
 

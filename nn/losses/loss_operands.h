@@ -27,6 +27,8 @@ Tensor require_broadcast(const Tensor& factor, const Tensor& prediction, std::st
 /// Targets moved by label smoothing, a number in [0, 1], towards 1 / classes.
 Tensor smoothed(const Tensor& targets, double smoothing, int64_t classes, std::string_view loss);
 
+inline constexpr double kKerasEpsilon = 1e-7;
+
 /// In f32 where x has 16 bits, which hold neither small differences nor large quotients.
 Tensor widened(const Tensor& x);
 /// How losses with options of their own are reduced.

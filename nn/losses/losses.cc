@@ -155,9 +155,8 @@ Tensor cosine_similarity_loss(const Tensor& prediction, const Tensor& target, co
 
 Tensor kl_divergence(const Tensor& probabilities, const Tensor& targets, const LossOptions& options) {
   require_vectors(probabilities, targets, "kl_divergence");
-  constexpr double kSmallest = 1e-7;
   const auto wide = [&](const Tensor& x) {  // f16 doesn't hold the largest quotients
-    return clip(widened(x), kSmallest, 1);
+    return clip(widened(x), kKerasEpsilon, 1);
   };
   const Tensor t = wide(targets);
   const Tensor divergences = sum(t * log(t / wide(probabilities)), {-1});

@@ -7,8 +7,6 @@
 namespace isochron::nn {
 namespace {
 
-constexpr double kSmallest = 1e-7;  // Keras's epsilon
-
 void require_regions(const Tensor& prediction, const Tensor& target, std::string_view loss) {
   require_numbers(prediction, target, loss);
   require(prediction.elems() > 0, ErrorCode::kInvalidArgument, loss,
@@ -19,7 +17,7 @@ void require_regions(const Tensor& prediction, const Tensor& target, std::string
 /// Losses of regions: 1 - overlap / whole.
 Tensor reduce_regions(const Tensor& overlap, const Tensor& whole, DType dtype, const OverlapOptions& options,
                       std::string_view loss) {
-  const Tensor losses = 1.0 - overlap / (whole + kSmallest);
+  const Tensor losses = 1.0 - overlap / (whole + kKerasEpsilon);
   if (losses.rank() > 0) return reduce_widened(losses, dtype, options.of_regions);
   require(!options.of_regions.sample_weights.defined(), ErrorCode::kInvalidArgument, loss,
           "samples have weights, but the batch is one region; leave the first axis out of `axes`");

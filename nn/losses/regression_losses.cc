@@ -4,11 +4,7 @@
 #include "isochron/ops/elementwise/elementwise.h"
 
 namespace isochron::nn {
-namespace {
-
-constexpr double kSmallestTarget = 1e-7;  // Keras's epsilon
-
-}  // namespace
+namespace {}  // namespace
 
 Tensor smooth_l1(const Tensor& prediction, const Tensor& target, double beta, const LossOptions& options) {
   require_numbers(prediction, target, "smooth_l1");
@@ -23,14 +19,14 @@ Tensor mean_absolute_percentage_error(const Tensor& prediction, const Tensor& ta
                                       const LossOptions& options) {
   require_numbers(prediction, target, "mean_absolute_percentage_error");
   const Tensor t = widened(target);
-  const Tensor losses = abs(widened(prediction) - t) / maximum(abs(t), kSmallestTarget) * 100.0;
+  const Tensor losses = abs(widened(prediction) - t) / maximum(abs(t), kKerasEpsilon) * 100.0;
   return reduce_widened(losses, prediction.dtype(), options);
 }
 
 Tensor mean_squared_logarithmic_error(const Tensor& prediction, const Tensor& target,
                                       const LossOptions& options) {
   require_numbers(prediction, target, "mean_squared_logarithmic_error");
-  const auto logarithm = [](const Tensor& x) { return log1p(maximum(widened(x), kSmallestTarget)); };
+  const auto logarithm = [](const Tensor& x) { return log1p(maximum(widened(x), kKerasEpsilon)); };
   return reduce_widened(square(logarithm(prediction) - logarithm(target)), prediction.dtype(), options);
 }
 

@@ -14,7 +14,6 @@ namespace isochron::observe {
 namespace {
 
 constexpr size_t kMostValues = 1000;
-constexpr double kForMostRuns = 2.3;  // times the count that decides half of such runs: four fifths of them
 constexpr std::string_view kStatistic = "Theil-Sen trend";
 
 /// Probabilities of 0, 1, ... inversions in a random order of n.
@@ -67,7 +66,7 @@ double times_to_decide(const ChangeEstimate& estimate, double bound) {
   const double half_width = 0.5 * (estimate.high - estimate.low);
   const bool none = estimate.low <= 0 && estimate.high >= 0;
   const double needed = none ? 0.5 * bound : std::fabs(std::fabs(estimate.change) - bound);
-  const double factor = needed > 0 ? kForMostRuns * half_width * half_width / (needed * needed) : kInfinity;
+  const double factor = needed > 0 ? kForMost * half_width * half_width / (needed * needed) : kInfinity;
   return factor <= kMostLonger ? std::max(1.0, factor) : kInfinity;
 }
 

@@ -15,7 +15,6 @@ namespace isochron::observe {
 namespace {
 
 constexpr size_t kFewest = 4;       // windows; below, no statistic has a meaning
-constexpr double kForMost = 2.3;    // times the length that decides half of such runs: four fifths of them
 constexpr double kAlarmsRarer = 5;  // than errors of the other claims: nobody looks again where all is flat
 
 using Values = std::vector<double>;

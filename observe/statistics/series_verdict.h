@@ -21,6 +21,8 @@ struct Correction {
 FlatnessVerdict judge_series(const FlatnessInput& input, const FlatnessOptions& options,
                              const Correction* correction = nullptr);
 
+/// Times the windows or values that decide half of such runs: so many decide four fifths of them.
+inline constexpr double kForMost = 2.3;
 inline constexpr double kMostLonger = 1e4;  // times: no advice to make a run still longer
 
 /// The one that may be farthest from none.

@@ -50,7 +50,7 @@ CONSTANTS = [
 
     ("series_verdict.cc", "constexpr size_t kFewest = |4|;", ["3", "5"], SERIES),
     ("series_verdict.h", "constexpr double kMostLonger = |1e4|;", ["1e3", "1e5"], SERIES),
-    ("series_verdict.cc", "constexpr double kForMost = |2.3|;", ["1", "4.6"], SERIES),
+    ("series_verdict.h", "constexpr double kForMost = |2.3|;", ["1", "4.6"], SERIES),
     ("series_verdict.cc", "constexpr double kAlarmsRarer = |5|;", ["1", "25"], SERIES),
     ("series_verdict.cc", "constexpr double kLookedAt = |0.25|;", ["0.12", "0.9"], SERIES + ":Flatness.*"),
     ("series_verdict.cc", "after > (1 + |0.5| * options.bound)", ["0.2", "5"], SERIES),

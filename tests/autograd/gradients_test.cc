@@ -12,32 +12,29 @@
 #include "isochron/ops/shape/shape_ops.h"
 #include "isochron/ops/shape/slicing.h"
 #include "support/expect_error.h"
+#include "support/near.h"
 
 namespace isochron {
 namespace {
 
 using testing::ElementsAre;
 
-Tensor vec(const std::vector<double>& values) {
-  return from_vector({static_cast<int64_t>(values.size())}, values, DType::kF64);
-}
-
 TEST(Gradients, AreForCaptures) {
-  const Tensor x = vec({1});
+  const Tensor x = vec64({1});
   EXPECT_ERROR(gradients(x, {&x, 1}), ErrorCode::kCaptureViolation, "record with a GradientTape");
 }
 
 TEST(Gradients, OfInputsAndVariables) {
-  const Tensor weight = vec({2, 3});
+  const Tensor weight = vec64({2, 3});
   auto step = capture([&](const Tensor& x) {
     const Tensor loss = sum(square(x * weight));
     return gradients(loss, std::vector<Tensor>{x, weight});
   });
-  const std::span<const Tensor> g = step(vec({1, 10}));
+  const std::span<const Tensor> g = step(vec64({1, 10}));
   EXPECT_THAT(g[0].to_vector(), ElementsAre(8, 180));
   EXPECT_THAT(g[1].to_vector(), ElementsAre(4, 600));
-  graph::assign(weight, vec({0, 1}));
-  EXPECT_THAT(step(vec({1, 10}))[0].to_vector(), ElementsAre(0, 20));
+  graph::assign(weight, vec64({0, 1}));
+  EXPECT_THAT(step(vec64({1, 10}))[0].to_vector(), ElementsAre(0, 20));
 }
 
 TEST(Gradients, SecondAndThirdDerivatives) {
@@ -50,7 +47,7 @@ TEST(Gradients, SecondAndThirdDerivatives) {
     return std::tuple(d1, d2, d3);
   });
   const double x = 0.7;
-  const auto [d1, d2, d3] = step(vec({x}));
+  const auto [d1, d2, d3] = step(vec64({x}));
   EXPECT_NEAR(d1.item<double>(), std::sin(x) + x * std::cos(x), 1e-12);
   EXPECT_NEAR(d2.item<double>(), 2 * std::cos(x) - x * std::sin(x), 1e-12);
   EXPECT_NEAR(d3.item<double>(), -3 * std::sin(x) - x * std::cos(x), 1e-12);
@@ -61,11 +58,11 @@ TEST(Gradients, MixedSecondDerivative) {
     const Tensor dx = gradients(sum(square(x) * exp(y)), std::vector<Tensor>{x})[0];
     return gradients(sum(dx), std::vector<Tensor>{y})[0];
   });
-  EXPECT_NEAR(step(vec({3}), vec({1})).item<double>(), 6 * std::exp(1.0), 1e-12);
+  EXPECT_NEAR(step(vec64({3}), vec64({1})).item<double>(), 6 * std::exp(1.0), 1e-12);
 }
 
 TEST(Gradients, SeedsTargetsAndDisconnectedSources) {
-  const Tensor lonely = vec({1});
+  const Tensor lonely = vec64({1});
   auto step = capture([&](const Tensor& x) {
     const std::vector<Tensor> targets{x * 2.0, x * x};
     const std::vector<Tensor> sources{x, lonely};
@@ -74,7 +71,7 @@ TEST(Gradients, SeedsTargetsAndDisconnectedSources) {
     const std::vector<Tensor> seeds{x * 0.0 + 10.0, Tensor()};
     return std::pair(plain[0], gradients(targets, sources, seeds)[0]);
   });
-  const auto [plain, seeded] = step(vec({1, 4}));
+  const auto [plain, seeded] = step(vec64({1, 4}));
   EXPECT_THAT(plain.to_vector(), ElementsAre(4, 10));
   EXPECT_THAT(seeded.to_vector(), ElementsAre(20, 20));
 }
@@ -82,22 +79,22 @@ TEST(Gradients, SeedsTargetsAndDisconnectedSources) {
 TEST(Gradients, ErrorsNameTheTarget) {
   auto integer =
       capture([](const Tensor& x) { return gradients(cast(x, DType::kI32), std::vector<Tensor>{x})[0]; });
-  EXPECT_ERROR(integer(vec({1})), ErrorCode::kDtypeMismatch, "target 0 is i32(1)");
+  EXPECT_ERROR(integer(vec64({1})), ErrorCode::kDtypeMismatch, "target 0 is i32(1)");
   auto undefined = capture([](const Tensor& x) { return gradients(Tensor(), std::vector<Tensor>{x})[0]; });
-  EXPECT_ERROR(undefined(vec({1})), ErrorCode::kInvalidArgument, "undefined");
+  EXPECT_ERROR(undefined(vec64({1})), ErrorCode::kInvalidArgument, "undefined");
   auto source = capture([](const Tensor& x) { return gradients(x, std::vector<Tensor>{Tensor()})[0]; });
-  EXPECT_ERROR(source(vec({1})), ErrorCode::kInvalidArgument, "undefined");
+  EXPECT_ERROR(source(vec64({1})), ErrorCode::kInvalidArgument, "undefined");
 }
 
 TEST(Gradients, OfTheNewestContentOfAVariable) {
-  const Tensor weight = vec({3});
+  const Tensor weight = vec64({3});
   auto step = capture([&](const Tensor& x) {
     const Tensor before = gradients(weight * weight * x, std::vector<Tensor>{weight})[0];
     graph::assign(weight, weight + 1.0);
     const Tensor after = gradients(weight * weight * x, std::vector<Tensor>{weight})[0];
     return std::pair(before, after);
   });
-  const auto [before, after] = step(vec({1}));
+  const auto [before, after] = step(vec64({1}));
   EXPECT_EQ(before.item<int>(), 6);
   EXPECT_EQ(after.item<int>(), 8);
 }
@@ -108,7 +105,7 @@ TEST(Gradients, TiesAndZerosFollowTheDocumentedRules) {
     return std::tuple(gradients(max(x), source)[0], gradients(prod(x), source)[0],
                       gradients(sum(relu(x)), source)[0], gradients(sum(maximum(x, 0.0)), source)[0]);
   });
-  const auto [largest, product, rectified, halves] = step(vec({2, 0, 2}));
+  const auto [largest, product, rectified, halves] = step(vec64({2, 0, 2}));
   EXPECT_THAT(largest.to_vector(), ElementsAre(0.5, 0, 0.5));
   EXPECT_THAT(product.to_vector(), ElementsAre(0, 4, 0));
   EXPECT_THAT(rectified.to_vector(), ElementsAre(1, 0, 1));
@@ -121,16 +118,17 @@ TEST(Gradients, OfThoseOfAProductAreRightAtZeros) {
     const Tensor first = gradients(prod(x), source)[0];
     std::vector<Tensor> rows;
     for (int64_t i = 0; i < 4; ++i) {
-      rows.push_back(gradients(
-          first * vec({i == 0 ? 1. : 0., i == 1 ? 1. : 0., i == 2 ? 1. : 0., i == 3 ? 1. : 0.}), source)[0]);
+      rows.push_back(
+          gradients(first * vec64({i == 0 ? 1. : 0., i == 1 ? 1. : 0., i == 2 ? 1. : 0., i == 3 ? 1. : 0.}),
+                    source)[0]);
     }
     return concatenate(rows, 0);
   });
-  EXPECT_THAT(hessian(vec({0, 2, 3, 5})).to_vector(),
+  EXPECT_THAT(hessian(vec64({0, 2, 3, 5})).to_vector(),
               ElementsAre(0, 15, 10, 6, 15, 0, 0, 0, 10, 0, 0, 0, 6, 0, 0, 0));
-  EXPECT_THAT(hessian(vec({0, 2, 0, 5})).to_vector(),
+  EXPECT_THAT(hessian(vec64({0, 2, 0, 5})).to_vector(),
               ElementsAre(0, 0, 10, 0, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0, 0, 0));
-  EXPECT_THAT(hessian(vec({0, 2, 0, 0})).to_vector(), testing::Each(0));
+  EXPECT_THAT(hessian(vec64({0, 2, 0, 0})).to_vector(), testing::Each(0));
 }
 
 TEST(Gradients, OfEluIsThatOfItsExponentialAtZero) {
@@ -138,7 +136,7 @@ TEST(Gradients, OfEluIsThatOfItsExponentialAtZero) {
     const std::vector<Tensor> source{x};
     return std::tuple(gradients(sum(elu(x)), source)[0], gradients(sum(selu(x)), source)[0]);
   });
-  const auto [smooth, scaled] = step(vec({-0.0, 0, 200, -200}));
+  const auto [smooth, scaled] = step(vec64({-0.0, 0, 200, -200}));
   EXPECT_THAT(smooth.to_vector(), ElementsAre(1, 1, 1, testing::DoubleNear(0, 1e-9)));
   EXPECT_THAT(scaled.to_vector(), testing::Contains(testing::DoubleNear(1.7580993408473766, 1e-12)).Times(2));
 }
@@ -147,7 +145,7 @@ TEST(Gradients, OfAQuotientInF16NeedsNoSquareOfTheDivisor) {
   auto step = capture([](const Tensor& a, const Tensor& b) {
     return gradients(sum(cast(a, DType::kF16) / cast(b, DType::kF16)), std::vector<Tensor>{b})[0];
   });
-  EXPECT_THAT(Tensor(step(vec({3000, 1}), vec({300, 0.01}))).to_vector(),
+  EXPECT_THAT(Tensor(step(vec64({3000, 1}), vec64({300, 0.01}))).to_vector(),
               ElementsAre(testing::DoubleNear(-3000.0 / 300 / 300, 1e-3), testing::DoubleNear(-10000, 20)));
 }
 
@@ -155,7 +153,7 @@ TEST(Gradients, OfAnAngleInF16NeedsNoSquares) {
   auto step = capture([](const Tensor& a, const Tensor& b) {
     return gradients(sum(atan2(cast(a, DType::kF16), cast(b, DType::kF16))), std::vector<Tensor>{a, b})[0];
   });
-  EXPECT_THAT(Tensor(step(vec({300, 3e-4}), vec({400, 4e-4}))).to_vector(),
+  EXPECT_THAT(Tensor(step(vec64({300, 3e-4}), vec64({400, 4e-4}))).to_vector(),
               ElementsAre(testing::DoubleNear(400.0 / 250000, 2e-6), testing::DoubleNear(1600, 5)));
 }
 

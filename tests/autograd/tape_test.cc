@@ -13,6 +13,7 @@
 #include "isochron/ops/shape/creation.h"
 #include "isochron/ops/shape/shape_ops.h"
 #include "support/expect_error.h"
+#include "support/near.h"
 
 namespace isochron {
 namespace {
@@ -20,12 +21,8 @@ namespace {
 using testing::DoubleNear;
 using testing::ElementsAre;
 
-Tensor vector_of(const std::vector<double>& values) {
-  return from_vector({static_cast<int64_t>(values.size())}, values, DType::kF64);
-}
-
 TEST(GradientTape, DifferentiatesWithoutWatching) {
-  const Tensor x = vector_of({1, 2, 3});
+  const Tensor x = vec64({1, 2, 3});
   GradientTape tape;
   const Tensor loss = sum(x * x);
   EXPECT_EQ(tape.size(), 2u);
@@ -33,7 +30,7 @@ TEST(GradientTape, DifferentiatesWithoutWatching) {
 }
 
 TEST(GradientTape, IsUsedUpUnlessPersistent) {
-  const Tensor x = vector_of({3});
+  const Tensor x = vec64({3});
   const int64_t entries = counter_value(Counter::kTapeEntries);
   {
     GradientTape once;
@@ -59,7 +56,7 @@ TEST(GradientTape, IsUsedUpUnlessPersistent) {
 }
 
 TEST(GradientTape, RecordsNothingWhilePaused) {
-  const Tensor x = vector_of({3});
+  const Tensor x = vec64({3});
   GradientTape tape(true);
   const Tensor y = x * x;
   tape.set_paused(true);
@@ -76,7 +73,7 @@ TEST(GradientTape, RecordsNothingWhilePaused) {
 }
 
 TEST(GradientTape, LetsTensorsGo) {
-  const Tensor x = vector_of({3});
+  const Tensor x = vec64({3});
   const int64_t tensors = counter_value(Counter::kLiveTensors);
   {
     GradientTape tape;
@@ -90,8 +87,8 @@ TEST(GradientTape, LetsTensorsGo) {
 }
 
 TEST(GradientTape, WatchNarrowsWhatIsKept) {
-  const Tensor x = vector_of({2});
-  const Tensor other = vector_of({5});
+  const Tensor x = vec64({2});
+  const Tensor other = vec64({5});
   GradientTape tape(true);
   tape.watch(x);
   const Tensor unrelated = exp(other) * other;
@@ -113,13 +110,13 @@ TEST(GradientTape, WatchNarrowsWhatIsKept) {
 }
 
 TEST(GradientTape, SeveralTargetsAndSeeds) {
-  const Tensor x = vector_of({1, 2});
+  const Tensor x = vec64({1, 2});
   GradientTape tape(true);
   const Tensor a = x * 3.0;
   const Tensor b = square(x);
   const std::vector<Tensor> targets{a, b};
   EXPECT_THAT(tape.gradient(targets, {&x, 1}, {})[0].to_vector(), ElementsAre(5, 7));
-  const std::vector<Tensor> seeds{vector_of({10, 0}), Tensor()};
+  const std::vector<Tensor> seeds{vec64({10, 0}), Tensor()};
   EXPECT_THAT(tape.gradient(targets, {&x, 1}, seeds)[0].to_vector(), ElementsAre(30, 0));
   const std::vector<Tensor> sources{x, a, b};
   const std::vector<Tensor> results = tape.gradient(targets, sources, {});
@@ -128,12 +125,12 @@ TEST(GradientTape, SeveralTargetsAndSeeds) {
   EXPECT_THAT(tape.gradient(twice, {&x, 1}, {})[0].to_vector(), ElementsAre(6, 6));
   EXPECT_ERROR(tape.gradient(targets, {&x, 1}, std::span(seeds).first(1)), ErrorCode::kInvalidArgument,
                "1 seeds for 2 targets");
-  const std::vector<Tensor> wrong{vector_of({1, 2, 3}), Tensor()};
+  const std::vector<Tensor> wrong{vec64({1, 2, 3}), Tensor()};
   EXPECT_ERROR(tape.gradient(targets, {&x, 1}, wrong), ErrorCode::kShapeMismatch, "seed 0 is f64(3)");
 }
 
 TEST(GradientTape, ARefusedCallUsesNothingUp) {
-  const Tensor x = vector_of({3});
+  const Tensor x = vec64({3});
   GradientTape tape;
   const Tensor y = x * x;
   const Tensor integer = cast(y, DType::kI64);
@@ -145,8 +142,8 @@ TEST(GradientTape, ARefusedCallUsesNothingUp) {
 }
 
 TEST(GradientTape, DisconnectedSourcesAreUndefined) {
-  const Tensor x = vector_of({3});
-  const Tensor other = vector_of({4});
+  const Tensor x = vec64({3});
+  const Tensor other = vec64({4});
   GradientTape tape(true);
   const Tensor y = x * 2.0;
   const Tensor counted = cast(cast(x, DType::kI32), DType::kF64) * other;
@@ -160,7 +157,7 @@ TEST(GradientTape, DisconnectedSourcesAreUndefined) {
 
 TEST(GradientTape, SumsOverBroadcastAxes) {
   const Tensor x = ones({4, 3}, DType::kF64);
-  const Tensor row = vector_of({1, 2, 3});
+  const Tensor row = vec64({1, 2, 3});
   const Tensor column = ones({4, 1}, DType::kF64);
   const Tensor number = scalar(2, DType::kF64);
   GradientTape tape;
@@ -176,10 +173,10 @@ TEST(GradientTape, SumsOverBroadcastAxes) {
 }
 
 TEST(GradientTape, PowersAreFlatAtZeroWhereTheirExponentIs) {
-  const Tensor x = vector_of({0, 2});
+  const Tensor x = vec64({0, 2});
   GradientTape tape(true);
   EXPECT_EQ(tape.gradient(pow(x, 0.0), x).to_vector(), (std::vector<double>{0, 0}));
-  EXPECT_EQ(tape.gradient(pow(x, vector_of({0, 3})), x).to_vector(), (std::vector<double>{0, 12}));
+  EXPECT_EQ(tape.gradient(pow(x, vec64({0, 3})), x).to_vector(), (std::vector<double>{0, 12}));
   const Tensor d1 = tape.gradient(pow(x, 2.0), x);
   const Tensor d2 = tape.gradient(d1, x);
   const Tensor d3 = tape.gradient(d2, x);
@@ -189,7 +186,7 @@ TEST(GradientTape, PowersAreFlatAtZeroWhereTheirExponentIs) {
 }
 
 TEST(GradientTape, HigherDerivativesByNestingAndByPersistence) {
-  const Tensor x = vector_of({2});
+  const Tensor x = vec64({2});
   {
     GradientTape third;
     Tensor d2;
@@ -216,17 +213,17 @@ TEST(GradientTape, HigherDerivativesByNestingAndByPersistence) {
 }
 
 TEST(GradientTape, AssignedVariablesMakeItsRecordsStale) {
-  const Tensor weight = vector_of({2});
-  const Tensor x = vector_of({3});
+  const Tensor weight = vec64({2});
+  const Tensor x = vec64({3});
   GradientTape tape;
   const Tensor y = x * weight;
-  graph::assign(weight, vector_of({5}));
+  graph::assign(weight, vec64({5}));
   EXPECT_ERROR(tape.gradient(y, x), ErrorCode::kStale, "replaced by");
 }
 
 TEST(GradientTape, AnAssignedVariableIsANewLeaf) {
-  const Tensor weight = vector_of({2});
-  const Tensor x = vector_of({3});
+  const Tensor weight = vec64({2});
+  const Tensor x = vec64({3});
   GradientTape tape(true);
   const Tensor before = sum(weight);
   graph::assign(weight, weight * x);
@@ -238,7 +235,7 @@ TEST(GradientTape, AnAssignedVariableIsANewLeaf) {
 }
 
 TEST(GradientTape, LeavesAreWhatComesFromOutsideThroughDifferentiableOps) {
-  const Tensor a = vector_of({1}), b = vector_of({2}), c = vector_of({3});
+  const Tensor a = vec64({1}), b = vec64({2}), c = vec64({3});
   GradientTape tape(true);
   const Tensor y = a * b + stop_gradient(c) + floor(c * a) + a;
   std::vector<const TensorImpl*> found;
@@ -247,8 +244,8 @@ TEST(GradientTape, LeavesAreWhatComesFromOutsideThroughDifferentiableOps) {
 }
 
 TEST(GradientTape, RefreshedHandlesAreTheSameSource) {
-  const Tensor weight = vector_of({2});
-  graph::assign(weight, vector_of({5}));
+  const Tensor weight = vec64({2});
+  graph::assign(weight, vec64({5}));
   GradientTape tape;
   const Tensor y = weight.refreshed() * weight.refreshed();
   EXPECT_EQ(tape.gradient(y, weight.refreshed()).item<int>(), 10);
@@ -263,7 +260,7 @@ TEST(GradientTape, StridedSourcesHaveGradients) {
 }
 
 TEST(GradientTape, NestedTapesRecordIndependently) {
-  const Tensor x = vector_of({3});
+  const Tensor x = vec64({3});
   GradientTape outer(true);
   EXPECT_EQ(GradientTape::current(), &outer);
   {
@@ -288,7 +285,7 @@ TEST(GradientTape, NamesAnOpWithoutGradient) {
   row.infer = [](const graph::OpCall& call) { return std::vector<TensorSpec>{call.inputs[0]}; };
   row.fusion = graph::FusionClass::kView;
   const graph::OpDef& op = ops::register_op(std::move(row), nullptr);
-  const Tensor x = vector_of({3});
+  const Tensor x = vec64({3});
   GradientTape tape(true);
   const Tensor blocked = graph::apply_one(op, {x * 2.0}) + x;
   EXPECT_ERROR(tape.gradient(blocked, x), ErrorCode::kUnsupported, "[no_gradient_here] has no gradient");
@@ -306,7 +303,7 @@ TEST(GradientTape, InsideACaptureDifferentiatesTheGraph) {
     EXPECT_EQ(tape.size(), 0u);
     return std::pair(y, tape.gradient(y, x));
   });
-  const auto [y, g] = step(vector_of({1, 2}));
+  const auto [y, g] = step(vec64({1, 2}));
   EXPECT_EQ(y.item<int>(), 9);
   EXPECT_THAT(g.to_vector(), ElementsAre(3, 12));
 }

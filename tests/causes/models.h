@@ -14,6 +14,8 @@
 
 namespace isochron::causes {
 
+inline constexpr int64_t kBatch = 32;
+
 inline Tensor normal(const Shape& shape, uint64_t seed) {
   Rng rng(seed);
   Tensor result = full(shape, 0);

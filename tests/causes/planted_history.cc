@@ -24,8 +24,6 @@ constexpr std::string_view kLists = "metrics kept in lists";
 constexpr std::string_view kHooks = "hooks that pile up";
 constexpr std::string_view kOptimizer = "optimizer state made again";
 
-constexpr int64_t kBatch = 32;
-
 /// A pipeline's batches, without end.
 class Fetching {
  public:

@@ -30,8 +30,6 @@ constexpr std::string_view kStarvation = "starvation by the input";
 constexpr std::string_view kReadAgain = "data read again from disk";
 constexpr std::string_view kTransfers = "synchronous or many small transfers";
 
-constexpr int64_t kInputBatch = 32;
-
 /// The captured step of a regression on what `fetch` gives, in the phases that it opens.
 RunReport run_fetching(const std::function<std::pair<Tensor, Tensor>(Recorder& recorder)>& fetch,
                        const Extent& extent = {}) {
@@ -71,7 +69,7 @@ class UnboundedPrefetch {
  private:
   void run() {
     for (uint64_t seed = 0; !stop_; ++seed) {
-      Tensor batch = normal({kInputBatch, 32}, seed);
+      Tensor batch = normal({kBatch, 32}, seed);
       {
         const std::lock_guard lock(mutex_);
         batches_.push_back(std::move(batch));
@@ -103,7 +101,7 @@ RunReport prefetch_without_a_bound() {
 /// Every batch stays in a map, under a key that never comes again.
 RunReport batches_cached_by_step() {
   Regression problem;
-  auto batches = problem.rows().shuffle(512).batch(kInputBatch).repeat().prefetch();
+  auto batches = problem.rows().shuffle(512).batch(kBatch).repeat().prefetch();
   auto at = batches.begin();
   std::map<int64_t, std::array<Tensor, 2>> cache;
   int64_t step = 0;
@@ -131,11 +129,11 @@ RunReport augmented_rows_kept() {
   options.gauges = {{"cached_bytes", [](void* at) { return *static_cast<int64_t*>(at); }, &bytes}};
   return run_loop(
       [&](Recorder&, int64_t i) {
-        const Tensor x = narrow(problem.x, 0, i % 32 * kInputBatch, kInputBatch);
+        const Tensor x = narrow(problem.x, 0, i % 32 * kBatch, kBatch);
         const std::span<const float> values(x.data<float>(), static_cast<size_t>(x.elems()));
         kept.emplace_back(values.begin(), values.end());
         bytes += static_cast<int64_t>(x.size_bytes());
-        step(x, narrow(problem.y, 0, i % 32 * kInputBatch, kInputBatch));
+        step(x, narrow(problem.y, 0, i % 32 * kBatch, kBatch));
       },
       {.most = 20'000}, options);
 }
@@ -148,7 +146,7 @@ RunReport slow_map_in_fit() {
                        compute_for(20'000);
                        return std::array<Tensor, 2>{x * 1.0, y};
                      })
-                     .batch(kInputBatch)
+                     .batch(kBatch)
                      .prefetch();
   train::Trainer trainer(problem.model, nn::mean_squared_error, problem.optimizer);
   Recorder recorder(recorder_options());
@@ -160,7 +158,7 @@ RunReport slow_map_in_fit() {
 /// Random rows made on the host before every step.
 RunReport made_on_the_host() {
   Rng rng(9);
-  const Tensor x = zeros({kInputBatch, 32}), y = zeros({kInputBatch, 1});
+  const Tensor x = zeros({kBatch, 32}), y = zeros({kBatch, 1});
   return run_fetching([&](Recorder& recorder) {
     const PhaseScope fetch(recorder, Phase::kDataWait);
     for (float& value : x.span<float>()) value = static_cast<float>(rng.normal());
@@ -175,10 +173,9 @@ RunReport file_parsed_each_step() {
       [&](Recorder& recorder) {
         const PhaseScope fetch(recorder, Phase::kDataWait);
         const data::LabelledImages all = data::load_digits().train;
-        row = (row + kInputBatch) % 1024;
-        return std::pair(
-            reshape(narrow(all.images, 0, row, kInputBatch), {kInputBatch, 64}),
-            cast(reshape(narrow(all.labels, 0, row, kInputBatch), {kInputBatch, 1}), DType::kF32));
+        row = (row + kBatch) % 1024;
+        return std::pair(reshape(narrow(all.images, 0, row, kBatch), {kBatch, 64}),
+                         cast(reshape(narrow(all.labels, 0, row, kBatch), {kBatch, 1}), DType::kF32));
       },
       {.warmup = 5, .least = 100});
 }
@@ -190,7 +187,7 @@ RunReport numbers_read_each_step() {
   const Tensor all = normal({8192, 33}, 11);
   std::ofstream(path, std::ios::binary)
       .write(reinterpret_cast<const char*>(all.raw()), static_cast<std::streamsize>(all.size_bytes()));
-  const Tensor x = zeros({kInputBatch, 32}), y = zeros({kInputBatch, 1});
+  const Tensor x = zeros({kBatch, 32}), y = zeros({kBatch, 1});
   std::vector<float> rows(static_cast<size_t>(all.elems()));
   return run_fetching([&](Recorder&) {
     std::ifstream(path, std::ios::binary)
@@ -203,11 +200,11 @@ RunReport numbers_read_each_step() {
 /// Each row is copied on its own.
 RunReport rows_copied_one_by_one() {
   const Tensor all = normal({1024, 32}, 12);
-  const Tensor y = zeros({kInputBatch, 1});
+  const Tensor y = zeros({kBatch, 1});
   return run_fetching([&](Recorder& recorder) {
     const PhaseScope copying(recorder, Phase::kHostToDevice);
     std::vector<Tensor> rows;
-    for (int64_t i = 0; i < kInputBatch; ++i)
+    for (int64_t i = 0; i < kBatch; ++i)
       rows.push_back(from_span<float>({32}, all.span<float>().subspan(static_cast<size_t>(i) * 32, 32)));
     return std::pair(stack(rows), y);
   });

@@ -13,8 +13,6 @@
 namespace isochron::fuzz {
 namespace {
 
-std::string_view as_text(Input input) { return {reinterpret_cast<const char*>(input.data()), input.size()}; }
-
 /// A wrong pattern or column is input here as well.
 void read_times(const apps::TimesOptions& options) {
   try {
@@ -33,7 +31,7 @@ void read_times(const apps::TimesOptions& options) {
 
 /// Up to a newline the format's name, or nothing, from there on the log.
 void parse_analyze_known_log(Input input) {
-  const std::string_view text = as_text(input);
+  const std::string_view text = text_of(input);
   const size_t end = std::min(text.find('\n'), text.size());
   read_times({.path = file_of(input.subspan(std::min(end + 1, input.size()))),
               .format = std::string(text.substr(0, end)),
@@ -42,7 +40,7 @@ void parse_analyze_known_log(Input input) {
 
 /// Up to a newline the pattern, from there on the log.
 void parse_analyze_log(Input input) {
-  const std::string_view text = as_text(input);
+  const std::string_view text = text_of(input);
   const size_t end = std::min(text.find('\n'), text.size());
   std::string pattern(text.substr(0, end));
   if (pattern.empty()) pattern = "()";
@@ -53,7 +51,7 @@ void parse_analyze_log(Input input) {
 /// Up to a newline the columns' names or numbers, separated by blanks: time, work, rank, phase; from there on
 /// the table. With work, gaps are allowed.
 void parse_analyze_table(Input input) {
-  const std::string_view text = as_text(input);
+  const std::string_view text = text_of(input);
   const size_t end = std::min(text.find('\n'), text.size());
   const bool numbered = !text.empty() && text[0] >= '0' && text[0] <= '9';
   std::array<std::string, 4> columns;
@@ -92,7 +90,7 @@ bool is_harmless(std::string_view text) {
 /// The first byte says where the text is cut in two.
 void parse_terminal_text(Input input) {
   if (input.empty()) return;
-  const std::string_view text = as_text(input.subspan(1));
+  const std::string_view text = text_of(input.subspan(1));
   const size_t cut = std::min<size_t>(std::to_integer<size_t>(input[0]), text.size());
   const std::string whole = escape_for_terminal(text);
   demand(is_harmless(whole), "terminal text: something is left that a terminal acts on");

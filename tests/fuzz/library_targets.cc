@@ -16,8 +16,6 @@
 namespace isochron::fuzz {
 namespace {
 
-std::string_view text_of(Input input) { return {reinterpret_cast<const char*>(input.data()), input.size()}; }
-
 void parse_safetensors_header(Input input) {
   uint64_t data_bytes = 0;
   for (int i = 0; i < 2 && !input.empty(); ++i, input = input.subspan(1)) {

@@ -6,11 +6,15 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace isochron::fuzz {
 
 using Input = std::span<const std::byte>;
+inline std::string_view text_of(Input input) {
+  return {reinterpret_cast<const char*>(input.data()), input.size()};
+}
 
 struct Target {
   std::string name;

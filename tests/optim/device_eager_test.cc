@@ -28,13 +28,11 @@
 namespace isochron {
 namespace {
 
-constexpr Device kSimulated = SimulatedGpu::kDevice;
-
 /// What `body` makes of `x` on the device, where it must stay, and on the CPU.
 template <typename Body>
 void expect_same(const Body& body, const Tensor& x, double tolerance = 1e-5) {
-  const Tensor got = body(to_device(x, kSimulated));
-  EXPECT_EQ(got.device(), kSimulated);
+  const Tensor got = body(to_device(x, SimulatedGpu::kDevice));
+  EXPECT_EQ(got.device(), SimulatedGpu::kDevice);
   EXPECT_TRUE(near(got, body(x), 0, tolerance));
 }
 
@@ -66,15 +64,15 @@ TEST(DeviceEager, ConstantsAndSingleElementsComeAlong) {
   expect_same([&](const Tensor& t) { return one * t; }, x);
   expect_same([](const Tensor& t) { return zeros_like(t) + t + ones_like(t); }, x);
   expect_same([&](const Tensor& t) { return exp(constant(row)) * t; }, x);
-  const Tensor there = to_device(x, kSimulated);
+  const Tensor there = to_device(x, SimulatedGpu::kDevice);
   EXPECT_ERROR(there + row, ErrorCode::kDevice, "input 1, f32(3), lives on the CPU and others on cuda:0");
-  EXPECT_EQ(constant(there).device(), kSimulated);
+  EXPECT_EQ(constant(there).device(), SimulatedGpu::kDevice);
   EXPECT_TRUE(near(constant(there), x, 0, 0));
 }
 
 TEST(DeviceEager, UndefinedAndGraphTensorsAreNamed) {
   SimulatedGpu simulated;
-  const Tensor x = to_device(uniform_numbers({4}, 7), kSimulated);
+  const Tensor x = to_device(uniform_numbers({4}, 7), SimulatedGpu::kDevice);
   EXPECT_ERROR(x + Tensor(), ErrorCode::kInvalidArgument, "input 1 is undefined");
 }
 
@@ -87,9 +85,9 @@ TEST(DeviceEager, TheTapeGivesTheCpusGradients) {
     const Tensor y = sum(square(tanh(matmul(x, w)))) + mean(softmax(matmul(x, w)) * 3.0);
     return tape.gradient(y, std::vector{x, w});
   };
-  const std::vector<Tensor> here = gradients({}), there = gradients(kSimulated);
+  const std::vector<Tensor> here = gradients({}), there = gradients(SimulatedGpu::kDevice);
   for (size_t i = 0; i < 2; ++i) {
-    EXPECT_EQ(there[i].device(), kSimulated);
+    EXPECT_EQ(there[i].device(), SimulatedGpu::kDevice);
     EXPECT_TRUE(near(there[i], here[i], 0, 1e-5));
   }
 }
@@ -112,14 +110,14 @@ TEST(DeviceEager, AStepTrainsAsOnTheCpu) {
     EXPECT_EQ(w1.device(), device);
     return std::vector{w1.tensor(), b1.tensor(), w2.tensor()};
   };
-  const std::vector<Tensor> here = trained({}), there = trained(kSimulated);
+  const std::vector<Tensor> here = trained({}), there = trained(SimulatedGpu::kDevice);
   for (size_t p = 0; p < here.size(); ++p) EXPECT_TRUE(near(there[p], here[p], 0, 1e-5));
 }
 
 TEST(DeviceEager, DrawsAreTheCpus) {
   SimulatedGpu simulated;
   random::Generator here(17), there(17);
-  there.move_to(kSimulated);
+  there.move_to(SimulatedGpu::kDevice);
   const auto uniform = [](random::Generator& generator) {
     return random_uniform({100}, 0, 1, DType::kF32, generator);
   };
@@ -130,13 +128,13 @@ TEST(DeviceEager, DrawsAreTheCpus) {
   }
   const Tensor x = ones({64});
   random::Generator other(17), third(17);
-  EXPECT_TRUE(
-      near(dropout(to_device(x, kSimulated), 0.5, true, other), dropout(x, 0.5, true, third), 0, 1e-7));
+  EXPECT_TRUE(near(dropout(to_device(x, SimulatedGpu::kDevice), 0.5, true, other),
+                   dropout(x, 0.5, true, third), 0, 1e-7));
 }
 
 TEST(DeviceEager, AKernelIsMadeOnceAndMemoryComesBack) {
   SimulatedGpu simulated;
-  const Tensor x = to_device(uniform_numbers({7, 5}, 10), kSimulated);
+  const Tensor x = to_device(uniform_numbers({7, 5}, 10), SimulatedGpu::kDevice);
   const auto call = [&] { return softmax(x * 3.0); };
   const std::vector<double> first = call().to_vector();
   const auto memory = [&] { return simulated.gpu->pool().stats().live_allocations; };
@@ -157,7 +155,7 @@ TEST(DeviceEager, AKernelIsMadeOnceAndMemoryComesBack) {
 TEST(DeviceEager, ResultsOfCapturedFunctionsGoOn) {
   SimulatedGpu simulated;
   CaptureOptions options;
-  options.plan.device = kSimulated;
+  options.plan.device = SimulatedGpu::kDevice;
   auto doubled = capture([](const Tensor& t) { return t * 2.0; }, options);
   const Tensor x = uniform_numbers({3, 4}, 11);
   EXPECT_TRUE(near(sum(copy(doubled(x))) + 1.0, sum(x * 2.0) + 1.0, 0, 1e-5));
@@ -170,7 +168,7 @@ TEST(DeviceEager, OpsWithoutAKernelAreNamed) {
   row.fusion = graph::FusionClass::kOpaque;
   static const graph::OpDef& op = ops::register_op(
       std::move(row), [](const graph::KernelRequest&) -> std::unique_ptr<graph::Kernel> { return nullptr; });
-  EXPECT_ERROR(graph::apply_one(op, {to_device(uniform_numbers({3, 4}, 12), kSimulated)}, {}),
+  EXPECT_ERROR(graph::apply_one(op, {to_device(uniform_numbers({3, 4}, 12), SimulatedGpu::kDevice)}, {}),
                ErrorCode::kUnsupported,
                "[nowhere] cuda:0 has no kernel for it; copy its inputs to the CPU with to_device()");
 }
@@ -203,14 +201,15 @@ TEST(DeviceEager, AccumulationAndLossScalesStepAsOnTheCpu) {
     EXPECT_EQ(optimizer.step_count(), 2);
     return w.tensor();
   };
-  EXPECT_TRUE(near(trained(kSimulated), trained({}), 0, 1e-5));
+  EXPECT_TRUE(near(trained(SimulatedGpu::kDevice), trained({}), 0, 1e-5));
 }
 
 TEST(DeviceEager, NumbersOfADeviceAreConstantsOfACapture) {
   SimulatedGpu simulated;
-  const Tensor two = constant(to_device(from_vector({1}, {2}), kSimulated)), x = uniform_numbers({3}, 14);
+  const Tensor two = constant(to_device(from_vector({1}, {2}), SimulatedGpu::kDevice)),
+               x = uniform_numbers({3}, 14);
   CaptureOptions options;
-  options.plan.device = kSimulated;
+  options.plan.device = SimulatedGpu::kDevice;
   auto doubled = capture([&](const Tensor& t) { return t * two + two; }, options);
   EXPECT_TRUE(near(doubled(x), x * 2.0 + 2.0, 0, 1e-6));
 }
@@ -218,7 +217,7 @@ TEST(DeviceEager, NumbersOfADeviceAreConstantsOfACapture) {
 TEST(DeviceEager, AMovedGeneratorTellsAndSetsItsStep) {
   SimulatedGpu simulated;
   random::Generator here(3), there(3);
-  there.move_to(kSimulated);
+  there.move_to(SimulatedGpu::kDevice);
   for (random::Generator* generator : {&here, &there}) {
     random_uniform({2}, 0, 1, DType::kF32, *generator);
     generator->seek(generator->step() + 5);

@@ -24,14 +24,10 @@ namespace {
 using testing::DoubleEq;
 using testing::ElementsAre;
 
-Tensor vec(const std::vector<double>& values) {
-  return from_vector({static_cast<int64_t>(values.size())}, values, DType::kF64);
-}
-
 /// Two variables of f64 (2).
 struct Pair {
-  Variable w{vec({0.5, -2}), "w"};
-  Variable d{vec({3, 4}), "d"};
+  Variable w{vec64({0.5, -2}), "w"};
+  Variable d{vec64({3, 4}), "d"};
 };
 
 /// What `body` gives in an eager call, under a persistent tape, and in a captured one, each on variables of
@@ -48,7 +44,7 @@ void expect_same_updates(const std::function<Body()>& make, int calls = 3) {
     });
   });
   for (int i = 0; i < calls; ++i) {
-    const Tensor x = vec({1.0 + i, 0.25 * i - 1});
+    const Tensor x = vec64({1.0 + i, 0.25 * i - 1});
     GradientTape tape(true);
     const std::vector<Tensor> expected =
         eager(eager_pair, x,
@@ -69,7 +65,7 @@ TEST(SeveralUpdates, AGradientEndsAtTheNewContentOfAnUpdate) {
     sgd.apply(std::vector{pair.d}, std::vector{stop_gradient(pair.w * x)});
     return gradients(sum(pair.d.tensor() * pair.w), std::vector<Tensor>{pair.w, pair.d});
   });
-  const std::span<const Tensor> g = step(vec({1, 1}));
+  const std::span<const Tensor> g = step(vec64({1, 1}));
   EXPECT_THAT(g[0].to_vector(), ElementsAre(2.75, 5));  // d - 0.5 w
   EXPECT_THAT(g[1].to_vector(), ElementsAre(0.5, -2));
   EXPECT_THAT(pair.d.tensor().to_vector(), ElementsAre(2.75, 5));
@@ -131,7 +127,7 @@ TEST(SeveralUpdates, AVariableThatTakesOverAnotherOneIsALeafOfItsOwn) {
     const Tensor loss = sum(pair.w * x * pair.d);
     return gradients(loss, std::vector<Tensor>{pair.w, pair.d});
   });
-  const std::span<const Tensor> g = step(vec({10, 1}));
+  const std::span<const Tensor> g = step(vec64({10, 1}));
   EXPECT_THAT(g[0].to_vector(), ElementsAre(5, -2)) << "not twice that";
   EXPECT_THAT(g[1].to_vector(), ElementsAre(5, -2));
   expect_same_updates([] {
@@ -190,7 +186,7 @@ TEST(SeveralUpdates, TwoStepsOfOneOptimizerSeeEachOther) {
   };
   auto step = capture([&](const Tensor& x) { return losses(captured, captured_adam, x); });
   for (int i = 0; i < 5; ++i) {
-    const Tensor x = vec({1.0 + i, -0.5});
+    const Tensor x = vec64({1.0 + i, -0.5});
     const std::vector<Tensor> expected = losses(eager, eager_adam, x);
     const std::span<const Tensor> found = step(x);
     for (size_t k = 0; k < 2; ++k) EXPECT_TRUE(near(found[k], expected[k], 1e-13));
@@ -201,7 +197,7 @@ TEST(SeveralUpdates, TwoStepsOfOneOptimizerSeeEachOther) {
 TEST(SeveralUpdates, ALossFromBeforeTheUpdateIsRefused) {
   Pair pair;
   Sgd sgd;
-  const Tensor x = vec({1, 2});
+  const Tensor x = vec64({1, 2});
   const std::vector parameters{pair.d};
   const auto twice = [&](const Tensor& input) {
     GradientTape tape(true);
@@ -227,16 +223,16 @@ TEST(SeveralUpdates, ALossFromBetweenTwoUpdatesIsRefusedAfterTheSecond) {
     sgd.minimize(loss, parameters);
     return loss;
   };
-  EXPECT_ERROR(between(vec({1, 2})), ErrorCode::kStale, "held before an assignment to variable 'd'");
+  EXPECT_ERROR(between(vec64({1, 2})), ErrorCode::kStale, "held before an assignment to variable 'd'");
   auto step = capture(between);
-  EXPECT_ERROR(step(vec({1, 2})), ErrorCode::kStale, "held before an assignment to variable 'd'");
+  EXPECT_ERROR(step(vec64({1, 2})), ErrorCode::kStale, "held before an assignment to variable 'd'");
 }
 
 TEST(SeveralUpdates, WhatIsNotReadAgainAddsNothingToTheGraph) {
   Pair pair;
   Sgd sgd;
   auto step = capture([&](const Tensor& x) { sgd.apply(std::vector{pair.d}, std::vector{x * 2.0}); });
-  step(vec({1, 2}));
+  step(vec64({1, 2}));
   for (const auto& node : step.graph().nodes()) EXPECT_NE(node->op->name, "stop_gradient");
 }
 
@@ -246,7 +242,7 @@ TEST(SeveralUpdates, TheViewOfAnUpdateCostsNoKernel) {
     pair.d.assign(pair.d + x);
     return pair.d * 2.0;
   });
-  EXPECT_THAT(step(vec({1, 2})).to_vector(), ElementsAre(8, 12));
+  EXPECT_THAT(step(vec64({1, 2})).to_vector(), ElementsAre(8, 12));
   EXPECT_EQ(step.plan_report().instructions, 1u);
 }
 

@@ -1,14 +1,22 @@
-// Comparison of tensors within a relative tolerance.
+// Tensors of a few numbers, and their comparison within a relative tolerance.
 #pragma once
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <string>
+#include <vector>
 
 #include "isochron/core/tensor/tensor.h"
+#include "isochron/ops/shape/creation.h"
 
 namespace isochron {
+
+/// (N)
+inline Tensor vec(const std::vector<double>& values, DType dtype = DType::kF32) {
+  return from_vector({static_cast<int64_t>(values.size())}, values, dtype);
+}
+inline Tensor vec64(const std::vector<double>& values) { return vec(values, DType::kF64); }
 
 /// |actual - expected| <= rtol |expected| + atol for every element; shapes must agree.
 inline testing::AssertionResult near(const Tensor& actual, const Tensor& expected, double rtol,

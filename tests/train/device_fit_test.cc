@@ -88,11 +88,6 @@ struct Training {
   optim::Adam optimizer;
 };
 
-void expect_near(const std::vector<double>& got, const std::vector<double>& want, double tolerance) {
-  ASSERT_EQ(got.size(), want.size());
-  for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], tolerance) << i;
-}
-
 TEST(DeviceFit, LearnsWhatTheCpuLearns) {
   const SimulatedGpu simulated;
   Training here({}), there(kDevice);

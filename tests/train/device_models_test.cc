@@ -15,12 +15,10 @@
 #include "isochron/ops/shape/creation.h"
 #include "isochron/optim/optimizers.h"
 #include "isochron/train/loop/trainer.h"
-#include "support/simulated/simulated_gpu.h"
+#include "support/simulated/training_gpu.h"
 
 namespace isochron::train {
 namespace {
-
-constexpr Device kSimulated = SimulatedGpu::kDevice;
 
 Tensor random_numbers(const Shape& shape, uint64_t seed) {
   Rng rng(seed);
@@ -66,22 +64,17 @@ Outcome trained(Model&& model, const Loss& loss, const Tensor& x, const Tensor& 
   return outcome;
 }
 
-void expect_close(const std::vector<double>& got, const std::vector<double>& want, double tolerance) {
-  ASSERT_EQ(got.size(), want.size());
-  for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], tolerance) << i;
-}
-
 /// `make` makes the model anew.
 template <typename Make>
 void expect_the_same(const Make& make, const Loss& loss, const Tensor& x, const Tensor& y,
                      Precision precision = Precision::kF32, double tolerance = 2e-4) {
   const SimulatedGpu simulated;
   const Outcome want = trained(make(), loss, x, y, {}, precision);
-  const Outcome got = trained(make(), loss, x, y, kSimulated, precision);
-  expect_close(got.losses, want.losses, tolerance);
+  const Outcome got = trained(make(), loss, x, y, SimulatedGpu::kDevice, precision);
+  expect_near(got.losses, want.losses, tolerance);
   ASSERT_EQ(got.weights.size(), want.weights.size());
   for (size_t i = 0; i < got.weights.size(); ++i)
-    expect_close(got.weights[i], want.weights[i], 10 * tolerance);
+    expect_near(got.weights[i], want.weights[i], 10 * tolerance);
 }
 
 nn::Sequential images() {
@@ -137,7 +130,7 @@ TEST(DeviceModels, Gpt) {
   const SimulatedGpu simulated;
   nn::Gpt here(options), there(options);
   trained(here, nn::sparse_softmax_cross_entropy, tokens, next, {});
-  trained(there, nn::sparse_softmax_cross_entropy, tokens, next, kSimulated);
+  trained(there, nn::sparse_softmax_cross_entropy, tokens, next, SimulatedGpu::kDevice);
   const int64_t prompt[] = {3, 1};
   const nn::GenerateOptions greedy{.count = 8, .temperature = 0};
   EXPECT_EQ(nn::generate(there, prompt, greedy), nn::generate(here, prompt, greedy));

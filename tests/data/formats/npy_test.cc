@@ -16,8 +16,7 @@ namespace {
 
 using testing::ElementsAre;
 
-std::span<const std::byte> file_bytes(std::string_view text) { return std::as_bytes(std::span(text)); }
-Tensor parse(std::string_view text) { return parse_npy(file_bytes(text), "a.npy"); }
+Tensor parse(std::string_view text) { return parse_npy(std::as_bytes(std::span(text)), "a.npy"); }
 
 /// An NPY file of any version around a header's dictionary.
 std::string npy(std::string dictionary, std::string_view content, int version = 1) {
@@ -191,7 +190,7 @@ class Npz : public testing::Test {
     const auto content = read_file(path_);
     whole_.assign(reinterpret_cast<const char*>(content.data()), content.size());
   }
-  NpzFile parse_all(const std::string& text) { return parse_npz(file_bytes(text), "a.npz"); }
+  NpzFile parse_all(const std::string& text) { return parse_npz(std::as_bytes(std::span(text)), "a.npz"); }
 
   TempFolder folder_;
   std::filesystem::path path_ = folder_ / "a.npz";

@@ -11,6 +11,7 @@
 #include "isochron/ops/shape/creation.h"
 #include "isochron/ops/shape/shape_ops.h"
 #include "support/expect_error.h"
+#include "support/near.h"
 
 namespace isochron {
 namespace {
@@ -19,9 +20,6 @@ using graph::assign;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-Tensor vec(const std::vector<double>& values) {
-  return from_vector({static_cast<int64_t>(values.size())}, values);
-}
 std::vector<double> now(const Tensor& variable) { return variable.refreshed().to_vector(); }
 
 TEST(Capture, BoundTensorsAreReadAtReplay) {

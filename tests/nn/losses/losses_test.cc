@@ -30,10 +30,6 @@ TEST(Losses, OfAnEmptyBatchAreAnError) {
 const Tensor kPrediction = from_vector({2, 2}, {1, 2, 3, -4}, DType::kF64);
 const Tensor kTarget = from_vector({2, 2}, {0, 2, 1, -1}, DType::kF64);  // errors 1, 0, 2, -3
 
-Tensor numbers(const std::vector<double>& values) {
-  return from_vector({static_cast<int64_t>(values.size())}, values, DType::kF64);
-}
-
 TEST(Losses, ReduceOverElementsThenSamples) {
   EXPECT_EQ(mean_squared_error(kPrediction, kTarget).item<double>(), 3.5);
   EXPECT_EQ(mean_absolute_error(kPrediction, kTarget).item<double>(), 1.5);
@@ -45,7 +41,7 @@ TEST(Losses, ReduceOverElementsThenSamples) {
 }
 
 TEST(Losses, WeighSamples) {
-  const Tensor weights = numbers({1, 0.5});
+  const Tensor weights = vec64({1, 0.5});
   const auto loss = [&](Reduction reduction) {
     return mean_squared_error(kPrediction, kTarget, {.reduction = reduction, .sample_weights = weights});
   };
@@ -56,9 +52,9 @@ TEST(Losses, WeighSamples) {
 }
 
 TEST(Losses, TakeVectorsOfSamples) {
-  const Tensor weights = numbers({0, 1});
-  EXPECT_EQ(mean_squared_error(numbers({1, 5}), numbers({3, 2})).item<double>(), 6.5);
-  EXPECT_EQ(mean_absolute_error(numbers({1, 5}), numbers({3, 2}),
+  const Tensor weights = vec64({0, 1});
+  EXPECT_EQ(mean_squared_error(vec64({1, 5}), vec64({3, 2})).item<double>(), 6.5);
+  EXPECT_EQ(mean_absolute_error(vec64({1, 5}), vec64({3, 2}),
                                 {.reduction = Reduction::kWeightedMean, .sample_weights = weights})
                 .item<double>(),
             3);
@@ -112,7 +108,7 @@ TEST(Losses, BinaryCrossEntropies) {
   const std::vector<double> rows = {(std::log(2.0) + std::log1p(std::exp(2.0))) / 2,
                                     (std::log1p(std::exp(-1.0)) + 0.25 + 0) / 2};
   EXPECT_TRUE(near(nn::binary_cross_entropy_from_logits(logits, targets, {.reduction = Reduction::kNone}),
-                   numbers(rows), 1e-12));
+                   vec64(rows), 1e-12));
   const Tensor p = from_vector({1, 2}, {0.25, 0.75}, DType::kF64);
   const Tensor t = from_vector({1, 2}, {1, 0.5}, DType::kF64);
   const double expected = (-std::log(0.25) - 0.5 * std::log(0.75) - 0.5 * std::log(0.25)) / 2;
@@ -186,7 +182,7 @@ TEST(Losses, WeighSamplesHoweverTheyAreReduced) {
   const auto loss = [&](Reduction reduction, Reduction per_sample) {
     return mean_squared_error(
         kPrediction, kTarget,
-        {.reduction = reduction, .sample_weights = numbers({1, 0.5}), .per_sample = per_sample});
+        {.reduction = reduction, .sample_weights = vec64({1, 0.5}), .per_sample = per_sample});
   };
   EXPECT_EQ(loss(Reduction::kNone, Reduction::kNone).to_vector(), (std::vector<double>{1, 0, 2, 4.5}));
   EXPECT_EQ(loss(Reduction::kSum, Reduction::kNone).item<double>(), 7.5);
@@ -251,7 +247,7 @@ TEST(Losses, KlDivergenceOfProbabilitiesIsKerass) {
   const Tensor t = from_vector({2, 2}, {0.5, 0.5, 0, 1}, DType::kF64);
   const double first = 0.5 * std::log(2) + 0.5 * std::log(0.5 / 0.75);
   const double second = 1e-7 * std::log(1e-7) + std::log(1e7);
-  EXPECT_TRUE(near(kl_divergence(p, t, {.reduction = Reduction::kNone}), numbers({first, second}), 1e-12));
+  EXPECT_TRUE(near(kl_divergence(p, t, {.reduction = Reduction::kNone}), vec64({first, second}), 1e-12));
 }
 
 TEST(Losses, CosineOfF16VectorsOfAnyLength) {
@@ -270,7 +266,7 @@ TEST(Losses, CosineOfAZeroVectorIsZero) {
 }
 
 TEST(Losses, LogCoshNeverOverflows) {
-  const Tensor far = log_cosh(numbers({1e6, -1e6}), numbers({0, 0}), {.reduction = Reduction::kNone});
+  const Tensor far = log_cosh(vec64({1e6, -1e6}), vec64({0, 0}), {.reduction = Reduction::kNone});
   EXPECT_TRUE(near(far, full({2}, 1e6 - std::log(2), DType::kF64), 1e-12));
 }
 
@@ -294,10 +290,10 @@ TEST(Losses, CosineOfEqualVectorsOf16BitsIsMinusOne) {
 }
 
 TEST(Losses, SmoothedBinaryTargetsMoveTowardsOneHalf) {
-  const Tensor x = numbers({2, -1});
-  const Tensor t = numbers({1, 0});
+  const Tensor x = vec64({2, -1});
+  const Tensor t = vec64({1, 0});
   EXPECT_TRUE(near(nn::binary_cross_entropy_from_logits(x, t, {.label_smoothing = 0.2}),
-                   nn::binary_cross_entropy_from_logits(x, numbers({0.9, 0.1})), 1e-14));
+                   nn::binary_cross_entropy_from_logits(x, vec64({0.9, 0.1})), 1e-14));
 }
 
 TEST(Losses, IgnoredTokensOfSequencesDoNotCount) {
@@ -311,9 +307,9 @@ TEST(Losses, IgnoredTokensOfSequencesDoNotCount) {
         logits, labels, {.reduction = reduction, .sample_weights = weights, .ignore_index = -1});
   };
   EXPECT_NEAR(loss(Reduction::kMean).item<double>(), (a + b + c) / 3, 1e-14);
-  EXPECT_TRUE(near(loss(Reduction::kNone), numbers({(a + b) / 3, c / 3}), 1e-14));
+  EXPECT_TRUE(near(loss(Reduction::kNone), vec64({(a + b) / 3, c / 3}), 1e-14));
   EXPECT_NEAR(loss(Reduction::kSum).item<double>(), (a + b + c) / 3, 1e-14);
-  const Tensor weights = numbers({1, 4});
+  const Tensor weights = vec64({1, 4});
   EXPECT_NEAR(loss(Reduction::kMean, weights).item<double>(), (a + b + 4 * c) / 3, 1e-14);
   EXPECT_NEAR(loss(Reduction::kWeightedMean, weights).item<double>(), (a + b + 4 * c) / 6, 1e-14);
 }
@@ -445,7 +441,7 @@ TEST(Losses, RejectWrongCalls) {
   EXPECT_ERROR(mean_absolute_error(scalar(1), scalar(2)), ErrorCode::kShapeMismatch, "(N, ...)");
   EXPECT_ERROR(mean_squared_error(ones({2}), ones({2}, DType::kF64)), ErrorCode::kDtypeMismatch, "f64");
   EXPECT_ERROR(huber(ones({2}), ones({2}), 0), ErrorCode::kInvalidArgument, "delta");
-  EXPECT_ERROR(mean_squared_error(kPrediction, kTarget, {.sample_weights = numbers({1, 1, 1})}),
+  EXPECT_ERROR(mean_squared_error(kPrediction, kTarget, {.sample_weights = vec64({1, 1, 1})}),
                ErrorCode::kShapeMismatch, "sample weights are (3)");
   EXPECT_ERROR(mean_squared_error(kPrediction, kTarget, {.reduction = Reduction::kWeightedMean}),
                ErrorCode::kInvalidArgument, "needs sample weights");

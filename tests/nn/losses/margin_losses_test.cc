@@ -7,6 +7,7 @@
 #include "isochron/ops/reduction/softmax.h"
 #include "nn/losses/loss_checks.h"
 #include "support/expect_error.h"
+#include "support/near.h"
 
 namespace isochron::nn {
 namespace {
@@ -75,17 +76,13 @@ TEST_F(MarginLossesOfKeras, Agree) {
         [&](const Tensor& x) { return categorical_hinge(x, array("classes"), rows); });
 }
 
-Tensor margins(const std::vector<double>& values) {
-  return from_vector({static_cast<int64_t>(values.size())}, values, DType::kF64);
-}
-
 TEST(MarginLosses, HaveTheGradientOfTheirFormula) {
   const Tensor x = from_vector({2, 3}, {0.3, -1.2, 0.8, 2.1, -0.4, 0.1}, DType::kF64);
   const Tensor y = from_vector({2, 3}, {-0.7, 0.2, 1.1, 0.4, 0.5, -0.9}, DType::kF64);
   const Tensor z = from_vector({2, 3}, {0.6, 0.9, -0.5, 1.4, -0.2, 0.7}, DType::kF64);
   const Tensor sign = from_vector({2, 3}, {1, -1, -1, 1, 1, -1}, DType::kF64);
   const Tensor one_hot = from_vector({2, 3}, {0, 1, 0, 0, 0, 1}, DType::kF64);
-  const Tensor row_sign = margins({1, -1}), labels = from_vector({2}, {1, 2}, DType::kI64);
+  const Tensor row_sign = vec64({1, -1}), labels = from_vector({2}, {1, 2}, DType::kI64);
   expect_gradient([&](const Tensor& in) { return hinge(in, sign); }, x);
   expect_gradient([&](const Tensor& in) { return squared_hinge(in, sign); }, x);
   expect_gradient([&](const Tensor& in) { return categorical_hinge(in, one_hot); }, x);
@@ -100,9 +97,9 @@ TEST(MarginLosses, HaveTheGradientOfTheirFormula) {
 }
 
 TEST(MarginLosses, HaveNoGradientAtTheirKinks) {
-  const Tensor x = margins({1, -1});
+  const Tensor x = vec64({1, -1});
   const auto of_hinge = [&](const Tensor& in) { return hinge(in, x); };
-  const auto of_ranking = [&](const Tensor& in) { return margin_ranking(in, x, margins({1, -1})); };
+  const auto of_ranking = [&](const Tensor& in) { return margin_ranking(in, x, vec64({1, -1})); };
   EXPECT_EQ(loss_and_gradient(of_hinge, x), (std::vector<double>{0, 0, 0}));
   EXPECT_EQ(loss_and_gradient(of_ranking, x), (std::vector<double>{0, 0, 0}));
 }
@@ -138,15 +135,15 @@ TEST(MarginLosses, AnInfiniteScoreOfALabelIsNoNaN) {
 }
 
 TEST(MarginLosses, SoftMarginNeverOverflows) {
-  const Tensor x = margins({1e4, -1e4, 0});
-  const Tensor losses = soft_margin(x, margins({-1, -1, 1}), {.reduction = Reduction::kNone});
-  EXPECT_TRUE(near(losses, margins({1e4, 0, std::log(2.0)}), 1e-15));
+  const Tensor x = vec64({1e4, -1e4, 0});
+  const Tensor losses = soft_margin(x, vec64({-1, -1, 1}), {.reduction = Reduction::kNone});
+  EXPECT_TRUE(near(losses, vec64({1e4, 0, std::log(2.0)}), 1e-15));
 }
 
 // A square of 300 is beyond f16, and bf16 rounds 256 + 1.
 TEST(MarginLosses, Hold16Bits) {
   for (const DType dtype : {DType::kF16, DType::kBF16}) {
-    const Tensor x = cast(margins({-300, 0, 0, 0}), dtype), one = ones({4}, dtype);
+    const Tensor x = cast(vec64({-300, 0, 0, 0}), dtype), one = ones({4}, dtype);
     const auto check = [&](const Tensor& loss, double expected) {
       EXPECT_EQ(loss.dtype(), dtype);
       EXPECT_NEAR(cast(loss, DType::kF64).item<double>(), expected,
@@ -155,7 +152,7 @@ TEST(MarginLosses, Hold16Bits) {
     check(squared_hinge(x, one), (301.0 * 301 + 3) / 4);
     check(squared_hinge(x, one, {.reduction = Reduction::kWeightedMean, .sample_weights = one}),
           (301.0 * 301 + 3) / 4);
-    check(margin_ranking(x, cast(margins({256, 0, 0, 0}), dtype), one, 0.5), (556.5 + 1.5) / 4);
+    check(margin_ranking(x, cast(vec64({256, 0, 0, 0}), dtype), one, 0.5), (556.5 + 1.5) / 4);
     const Tensor rows = cast(from_vector({1, 3}, {300, -300, 200}), dtype);
     check(multi_margin(rows, from_vector({1}, {2}, DType::kI64), {.power = 2}), 101.0 * 101 / 3);
     check(triplet_margin(rows, -rows, zeros({1, 3}, dtype)), std::sqrt(220000.0) + 1);
@@ -174,7 +171,7 @@ TEST(MarginLosses, SumMoreThan16BitsCount) {
 TEST(MarginLosses, WeighSamples) {
   const Tensor x = from_vector({2, 2}, {0, 0, 3, -1}, DType::kF64), one = ones({2, 2}, DType::kF64);
   const auto loss = [&](Reduction reduction) {
-    return hinge(x, one, {.reduction = reduction, .sample_weights = margins({1, 0.5})});
+    return hinge(x, one, {.reduction = reduction, .sample_weights = vec64({1, 0.5})});
   };
   EXPECT_EQ(loss(Reduction::kNone).to_vector(), (std::vector<double>{1, 0.5}));
   EXPECT_EQ(loss(Reduction::kMean).item<double>(), 0.75);

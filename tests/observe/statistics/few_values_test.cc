@@ -61,7 +61,7 @@ struct FewValuesTally {
 /// Of kManySeries series of n values that change by `change` in all.
 FewValuesTally tally_few(size_t n, double change, double deviation, Noise noise) {
   Rng rng(11, n);
-  FewValuesTally tally_few;
+  FewValuesTally tally;
   std::vector<double> values(n);
   for (int series = 0; series < kManySeries; ++series) {
     for (size_t i = 0; i < n; ++i) {
@@ -69,11 +69,11 @@ FewValuesTally tally_few(size_t n, double change, double deviation, Noise noise)
       values[i] = 1e6 * (1 + change * position) * std::max(0.05, 1 + deviation * noise(rng));
     }
     const Flatness kind = judge_few_values(values).kind;
-    tally_few.flat += kind == Flatness::kFlat;
-    tally_few.growing += kind == Flatness::kGrowing;
-    tally_few.shrinking += kind == Flatness::kShrinking;
+    tally.flat += kind == Flatness::kFlat;
+    tally.growing += kind == Flatness::kGrowing;
+    tally.shrinking += kind == Flatness::kShrinking;
   }
-  return tally_few;
+  return tally;
 }
 
 struct Case {

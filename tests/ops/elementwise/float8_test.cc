@@ -51,7 +51,7 @@ template <typename Format>
 void expect_golden(const std::string& format) {
   const data::NpzFile arrays = data::read_npz(ISOCHRON_SOURCE_DIR "/tests/golden/float8_torch.npz");
   const std::vector<double> xs = arrays.at(format + ".x").to_vector();
-  const std::vector<double> rounded_to_8_bits = arrays.at(format + ".rounded").to_vector();
+  const std::vector<double> rounded = arrays.at(format + ".rounded").to_vector();
   const std::vector<double> bytes = arrays.at(format + ".bytes").to_vector();
   ASSERT_GT(xs.size(), 1000u);
   for (const float scale : {1.0F, 0x1p-20F, 0x1p30F}) {
@@ -63,7 +63,7 @@ void expect_golden(const std::string& format) {
     for (size_t i = 0; i < xs.size(); ++i) {
       const float x = scaled[i];
       const float got = ops::element::rounded_to_float8<Format>(x, scale);
-      ASSERT_EQ(got, rounded_to_8_bits[i]) << xs[i] << " at " << scale;
+      ASSERT_EQ(got, rounded[i]) << xs[i] << " at " << scale;
       ASSERT_EQ(static_cast<float>(by_vectors[i]), got * scale) << xs[i] << " at " << scale;
       ASSERT_EQ(ops::element::float8_byte<Format>(got), got == 0 ? 0 : bytes[i]) << xs[i];
     }

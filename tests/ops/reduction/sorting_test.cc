@@ -9,29 +9,26 @@
 #include "isochron/ops/indexing/along_axis.h"
 #include "isochron/ops/shape/creation.h"
 #include "support/expect_error.h"
+#include "support/near.h"
 
 namespace isochron {
 namespace {
 
 using Values = std::vector<double>;
 
-Tensor line(const Values& values, DType dtype = DType::kF32) {
-  return from_vector({static_cast<int64_t>(values.size())}, values, dtype);
-}
-
 TEST(Sort, KeepsTheOrderOfEqualsInBothDirections) {
   for (const DType dtype : {DType::kF64, DType::kF32, DType::kBF16, DType::kI64, DType::kI32, DType::kU8}) {
-    const Tensor x = line({2, 1, 2, 0, 1}, dtype);
+    const Tensor x = vec({2, 1, 2, 0, 1}, dtype);
     EXPECT_EQ(sort(x).first.to_vector(), (Values{0, 1, 1, 2, 2}));
     EXPECT_EQ(argsort(x).to_vector(), (Values{3, 1, 4, 0, 2}));
     EXPECT_EQ(argsort(x, 0, true).to_vector(), (Values{0, 2, 1, 4, 3}));
   }
-  EXPECT_EQ(argsort(line({1, 0, 1}, DType::kBool)).to_vector(), (Values{1, 0, 2}));
+  EXPECT_EQ(argsort(vec({1, 0, 1}, DType::kBool)).to_vector(), (Values{1, 0, 2}));
 }
 
 TEST(Sort, NanIsLargestAndZerosAreEqual) {
   for (const DType dtype : {DType::kF64, DType::kF32, DType::kF16}) {
-    const Tensor x = line({NAN, -1, INFINITY, 0, -0.0, -NAN, -INFINITY}, dtype);
+    const Tensor x = vec({NAN, -1, INFINITY, 0, -0.0, -NAN, -INFINITY}, dtype);
     EXPECT_EQ(argsort(x).to_vector(), (Values{6, 1, 3, 4, 2, 0, 5}));
     EXPECT_EQ(argsort(x, 0, true).to_vector(), (Values{0, 5, 2, 3, 4, 1, 6}));
     EXPECT_EQ(top_k(x, 2, 0, false).second.to_vector(), (Values{6, 1}));
@@ -52,7 +49,7 @@ TEST(Sort, LongLinesAreStableToo) {
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i * 7919 % 61) - 30;
   for (const DType dtype : {DType::kF64, DType::kF32, DType::kI32}) {
     for (const bool descending : {false, true}) {
-      const auto [sorted, positions] = sort(line(values, dtype), 0, descending);
+      const auto [sorted, positions] = sort(vec(values, dtype), 0, descending);
       const Values s = sorted.to_vector();
       const Values p = positions.to_vector();
       for (size_t i = 1; i < values.size(); ++i) {
@@ -74,10 +71,10 @@ TEST(TopK, GradientGoesBackToWhereTheValuesCameFrom) {
 }
 
 TEST(TopK, RefusesMoreThanThereIs) {
-  EXPECT_ERROR(top_k(line({1, 2}), 3), ErrorCode::kOutOfRange,
+  EXPECT_ERROR(top_k(vec({1, 2}), 3), ErrorCode::kOutOfRange,
                "[top_k] k is 3, axis 0 of f32(2) has 2 elements");
-  EXPECT_ERROR(sort(line({1, 2}), 1), ErrorCode::kOutOfRange, "[sort]");
-  EXPECT_EQ(top_k(line({1, 2}), 0).first.shape(), Shape({0}));
+  EXPECT_ERROR(sort(vec({1, 2}), 1), ErrorCode::kOutOfRange, "[sort]");
+  EXPECT_EQ(top_k(vec({1, 2}), 0).first.shape(), Shape({0}));
 }
 
 }  // namespace

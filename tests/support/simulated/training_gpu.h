@@ -2,6 +2,10 @@
 // would not find it any more.
 #pragma once
 
+#include <gtest/gtest.h>
+
+#include <vector>
+
 #include "isochron/ops/random/random.h"
 #include "support/simulated/simulated_gpu.h"
 
@@ -12,5 +16,11 @@ class TrainingGpu : public SimulatedGpu {
   using SimulatedGpu::SimulatedGpu;
   ~TrainingGpu() { random::default_generator().move_to({}); }
 };
+
+/// Of what a device computed and the CPU.
+inline void expect_near(const std::vector<double>& got, const std::vector<double>& want, double tolerance) {
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], tolerance) << i;
+}
 
 }  // namespace isochron
