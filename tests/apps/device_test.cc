@@ -86,7 +86,8 @@ TEST(OnADevice, CasesOfTheBenchAreTimed) {
   const nlohmann::json measured = first_line(outcome);
   EXPECT_EQ(measured["device"], "Simulated Device");
   EXPECT_EQ(measured["steps"], 5);
-  EXPECT_LT(measured["longest_chain"], measured["instructions"]);
+  // Equal where steps in order were measured to be faster than independent ones side by side.
+  EXPECT_LE(measured["longest_chain"], measured["instructions"]);
   EXPECT_LE(measured["instructions"], measured["device_nodes"]);
   EXPECT_LE(measured["device_nodes"], 9) << "what the driver starts at each step";
   const Outcome in_order = run_on_device("bench --case tiny --device cuda --steps 5 --json --in-order");
