@@ -357,12 +357,15 @@ Loader& Dataset::loader() {
   return *loader_;
 }
 
+uint64_t Dataset::next_epoch() const {
+  if (next_epoch_) return *next_epoch_;
+  return loader_ ? loader_->next_epoch() : 0;
+}
+
 Dataset::Iterator Dataset::begin() {
-  if (const std::optional<uint64_t> epoch = std::exchange(next_epoch_, std::nullopt)) {
-    loader().begin_epoch(*epoch);
-  } else {
-    loader().begin_epoch();
-  }
+  const uint64_t epoch = next_epoch();
+  next_epoch_.reset();
+  loader().begin_epoch(epoch);
   return Iterator(loader());
 }
 

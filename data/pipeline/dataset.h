@@ -189,6 +189,8 @@ class Dataset {
   /// The next `begin` of this object begins epoch `epoch` rather than the one that follows, and those after
   /// it go on from there. Copies, and datasets that are made of this one, begin at epoch 0.
   void set_epoch(uint64_t epoch) { next_epoch_ = epoch; }
+  /// The epoch that the next `begin` of this object begins.
+  uint64_t next_epoch() const;
 
   /// Where the iteration stands: after the element that an iterator gave last. Fewer than 100 bytes over
   /// rows; else also what stages hold (a shuffle's buffer, elements made ahead, an error that was met ahead).

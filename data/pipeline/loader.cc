@@ -144,6 +144,8 @@ void Loader::start_run(uint64_t epoch) {
   pending_.clear();
 }
 
+uint64_t Loader::next_epoch() const { return begun_ ? epoch_after(*recipe_, epoch_, taken_) : 0; }
+
 Position Loader::position() const { return map_position(*recipe_, {epoch_, taken_ - 1, kNoRow}); }
 
 void Loader::start_threads() {

@@ -36,9 +36,11 @@ class Loader {
   ~Loader();
 
   /// Begins the next epoch, abandoning what is left of the present one. Epochs count from 0.
-  void begin_epoch() { begin_epoch(begun_ ? epoch_ + 1 : 0); }
+  void begin_epoch() { begin_epoch(next_epoch()); }
   void begin_epoch(uint64_t epoch);
   uint64_t epoch() const { return epoch_; }
+  /// That the next begin without a number begins.
+  uint64_t next_epoch() const;
   /// Another number after each begin and resume.
   uint64_t loop() const { return loop_; }
   /// The next element, valid until the next call; null at the end of the epoch. Throws what making it threw;

@@ -42,8 +42,27 @@ inline std::optional<Sharding> last_sharding(const Recipe& recipe) {
 /// 2^32 passes, mixed so that nested ones don't meet.
 inline uint64_t epoch_of_pass(const OrderStage& repeat, uint64_t epoch, int64_t pass) {
   const auto number = static_cast<uint64_t>(pass);
+  if (repeat.passes_are_epochs) return epoch + number;
   if (repeat.elems != kInfinite) return epoch * static_cast<uint64_t>(repeat.elems) + number;
   return epoch == 0 ? number : epoch * 0x9E3779B97F4A7C15u + number;
+}
+
+/// The epoch that follows once a loop took `elements` of epoch `epoch`, and other shards as many of theirs:
+/// behind a repeat with `passes_are_epochs` the pass after the newest one that was begun.
+inline uint64_t epoch_after(const Recipe& recipe, uint64_t epoch, int64_t elements) {
+  for (auto stage = recipe.order.rbegin(); stage != recipe.order.rend(); ++stage) {
+    if (stage->kind == OrderStage::kShard) {
+      const Sharding sharding = sharding_of(*stage);
+      const int64_t groups = elements / sharding.block + (elements % sharding.block != 0 ? 1 : 0);
+      elements = checked_mul(groups, sharding.group_elems(), "shard");
+    } else if (stage->passes_are_epochs) {
+      epoch = epoch_of_pass(*stage, epoch, std::max<int64_t>(elements - 1, 0) / stage->input_size);
+      break;
+    } else {
+      break;
+    }
+  }
+  return epoch + 1;
 }
 
 /// What maps are told of the place of the recipe's element at `position`: behind a shard its number in the

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <initializer_list>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string_view>
@@ -24,40 +24,103 @@
 namespace isochron::train {
 namespace {
 
-constexpr int kLeastTrials = 15, kMostTrials = 2000;
-constexpr int64_t kTrialsNs = 100'000'000;  // of short calls as many as fit
+constexpr int kTrials = 15;
 constexpr int kLeastRounds = 5;
 
-/// The shortest time of a call of `function`.
-template <typename Function>
-double shortest_ns(Function& function, const Tensor& a, const Tensor& b, Device device) {
-  const std::shared_ptr<cuda::Gpu> gpu = device.is_cpu() ? nullptr : cuda::gpu(device);
-  int64_t best = INT64_MAX;
-  function(a, b);
-  const int64_t begin = now_ns();
-  for (int i = 0; i < kLeastTrials || (i < kMostTrials && now_ns() - begin < kTrialsNs); ++i) {
-    const int64_t start = now_ns();
-    function(a, b);
-    if (gpu) gpu->synchronize();
-    best = std::min(best, now_ns() - start);
-  }
-  return static_cast<double>(best);
-}
-
-/// FLOP/ns of a product of square matrices.
-double product_rate(int64_t side, DType dtype, Device device) {
-  CaptureOptions options;
-  options.plan.device = device;
-  const Tensor square = to_device(full({side, side}, 0.5, dtype), device);
-  auto product = capture([](const Tensor& a, const Tensor& b) { return matmul(a, b); }, options);
-  return 2.0 * static_cast<double>(side * side * side) / shortest_ns(product, square, square, device);
-}
-
-double median(std::vector<int64_t>& times) {
+double median(std::vector<int64_t> times) {
   const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
   std::nth_element(times.begin(), middle, times.end());
   return static_cast<double>(*middle);
 }
+
+/// Calls whose times tell what the machine can do.
+class LimitTrials {
+ public:
+  LimitTrials(size_t working_set_bytes, Device device, DType half)
+      : gpu_(device.is_cpu() ? nullptr : cuda::gpu(device)) {
+    const int64_t side = device.is_cpu() ? 768 : 4096;
+    // Small ones stay in a core's own cache, large ones leave less to packing.
+    for (const int64_t one : {side / 3, 2 * side / 3, side})
+      products_.push_back(product(one, DType::kF32, device));
+    if (is_half(half)) {
+      // Units for 16 bits are fast enough for packing to show in a product of that size.
+      for (const int64_t one : {2 * side / 3, side, 2 * side})
+        half_products_.push_back(product(one, half, device));
+    }
+    const int64_t least_elems = int64_t{1} << (device.is_cpu() ? 10 : 26);
+    sum_.push_back(
+        sum(std::max(least_elems, static_cast<int64_t>(working_set_bytes / (3 * sizeof(float)))), device));
+    sum_.push_back(sum(1, device));
+  }
+
+  /// Each call twice, of which the second counts: the first finds other things in cache.
+  void run() {
+    const int64_t begin = now_ns();
+    for (auto* trials : {&products_, &half_products_, &sum_}) {
+      for (Trial& trial : *trials) {
+        trial.call();
+        if (gpu_) gpu_->synchronize();
+        const int64_t start = now_ns();
+        trial.call();
+        if (gpu_) gpu_->synchronize();
+        trial.times.push_back(now_ns() - start);
+      }
+    }
+    spent_ns_ += now_ns() - begin;
+    ++runs_;
+  }
+  int runs() const { return runs_; }
+  int64_t spent_ns() const { return spent_ns_; }
+
+  /// At the medians.
+  MachineLimits limits() const {
+    MachineLimits limits;
+    limits.flops_per_ns = fastest(products_);
+    limits.half_flops_per_ns = fastest(half_products_);
+    // What a call costs by itself is no matter of the bandwidth, and more than a small sum.
+    const double all_ns = median(sum_[0].times), call_ns = median(sum_[1].times);
+    limits.bytes_per_ns = sum_[0].work / std::max(all_ns - call_ns, all_ns / 4);
+    return limits;
+  }
+
+ private:
+  struct Trial {
+    std::function<void()> call;
+    double work;  // FLOP or bytes
+    std::vector<int64_t> times;
+  };
+
+  template <typename Function>
+  static Trial trial(Function function, const Tensor& a, const Tensor& b, double work, Device device) {
+    CaptureOptions options;
+    options.plan.device = device;
+    auto captured = std::make_shared<Captured<Function>>(capture(function, options));
+    (*captured)(a, b);
+    return {[captured, a, b] { (*captured)(a, b); }, work, {}};
+  }
+  static Trial product(int64_t side, DType dtype, Device device) {
+    const Tensor square = to_device(full({side, side}, 0.5, dtype), device);
+    return trial([](const Tensor& a, const Tensor& b) { return matmul(a, b); }, square, square,
+                 2.0 * static_cast<double>(side * side * side), device);
+  }
+  static Trial sum(int64_t elems, Device device) {
+    const Tensor a = to_device(full({elems}, 0.5), device), b = to_device(full({elems}, 0.25), device);
+    return trial([](const Tensor& x, const Tensor& y) { return x + y; }, a, b,
+                 static_cast<double>(3 * elems) * sizeof(float), device);
+  }
+  static double fastest(const std::vector<Trial>& trials) {
+    double best = 0;
+    for (const Trial& trial : trials) best = std::max(best, trial.work / median(trial.times));
+    return best;
+  }
+
+  std::shared_ptr<cuda::Gpu> gpu_;
+  std::vector<Trial> products_;
+  std::vector<Trial> half_products_;
+  std::vector<Trial> sum_;  // of the working set, and of one element
+  int runs_ = 0;
+  int64_t spent_ns_ = 0;
+};
 
 /// What a node's kernel is held against.
 struct Kind {
@@ -144,34 +207,6 @@ std::string totals_text(const StepProfile& profile) {
 
 }  // namespace
 
-MachineLimits measure_limits(size_t working_set_bytes, Device device, DType half) {
-  const int64_t side = device.is_cpu() ? 768 : 4096;
-  const int64_t least_elems = int64_t{1} << (device.is_cpu() ? 10 : 26);
-  MachineLimits limits;
-  // The shorter product is the one that other programs interrupt less often.
-  const auto fastest = [device](std::initializer_list<int64_t> sides, DType dtype) {
-    double best = 0;
-    for (const int64_t one : sides) best = std::max(best, product_rate(one, dtype, device));
-    return best;
-  };
-  limits.flops_per_ns = fastest({2 * side / 3, side}, DType::kF32);
-  // Units for 16 bits are fast enough for packing to show in a product of that size.
-  if (is_half(half)) limits.half_flops_per_ns = fastest({2 * side / 3, side, 2 * side}, half);
-  const int64_t elems = std::max(least_elems, static_cast<int64_t>(working_set_bytes / (3 * sizeof(float))));
-  const auto sum_ns = [device](int64_t count) {
-    CaptureOptions options;
-    options.plan.device = device;
-    const Tensor a = to_device(full({count}, 0.5), device), b = to_device(full({count}, 0.25), device);
-    auto sum = capture([](const Tensor& x, const Tensor& y) { return x + y; }, options);
-    return shortest_ns(sum, a, b, device);
-  };
-  // What a call costs by itself is no matter of the bandwidth, and more than a small sum.
-  const double all_ns = sum_ns(elems), call_ns = sum_ns(1);
-  limits.bytes_per_ns =
-      static_cast<double>(3 * elems) * sizeof(float) / std::max(all_ns - call_ns, all_ns / 4);
-  return limits;
-}
-
 double StepProfile::ns() const {
   double total = 0;
   for (const ProfiledKernel& kernel : kernels) total += kernel.ns;
@@ -221,19 +256,25 @@ StepProfile profile(CapturedFunction& step, const ProfileOptions& options) {
   const graph::Graph& graph = step.graph();
   StepProfile result;
   result.working_set_bytes = plan.arena_bytes() + plan.report().bound_bytes;
-  result.limits = measure_limits(result.working_set_bytes, plan.report().device, half_dtype(graph));
+  LimitTrials trials(result.working_set_bytes, plan.report().device, half_dtype(graph));
   const size_t count = plan.instruction_count();
   std::vector<std::vector<int64_t>> times(count);
   std::vector<int64_t> round(count);
   {
     const KeptState kept(graph);
-    const int64_t end = now_ns() + static_cast<int64_t>(options.seconds * 1e9);
-    for (int i = 0; i < options.rounds && (i < kLeastRounds || now_ns() < end); ++i) {
+    const auto most_ns = static_cast<int64_t>(options.seconds * 1e9);
+    const int64_t begin = now_ns();
+    const auto spent_ns = [&] { return now_ns() - begin; };
+    for (int i = 0; i < options.rounds && (i < kLeastRounds || spent_ns() < most_ns); ++i) {
       std::fill(round.begin(), round.end(), 0);
       plan.run_profiled(round);
       for (size_t k = 0; k < count; ++k) times[k].push_back(round[k]);
+      // In turns with the step, so that what slows the machine down slows both.
+      const bool due = int64_t{trials.runs()} * options.rounds < int64_t{kTrials} * (i + 1);
+      if (due || 3 * trials.spent_ns() < spent_ns()) trials.run();
     }
   }
+  result.limits = trials.limits();
   std::unordered_map<std::string_view, Kind> kinds;
   std::vector<std::string> names;
   names.reserve(graph.nodes().size());

@@ -15,16 +15,14 @@
 
 namespace isochron::train {
 
-/// What the machine reaches with compute_threads(), or a device, measured.
+/// What the machine reaches with compute_threads(), or a device: medians of calls made in turns with the
+/// step's replays, so that other programs slow both down alike.
 struct MachineLimits {
   double flops_per_ns = 0;  // of a large f32 matrix product
   double bytes_per_ns = 0;  // read and written by an f32 addition over `working_set_bytes`
   /// Of the same product of 16-bit operands, of the dtype that was asked for; 0 where none was.
   double half_flops_per_ns = 0;
 };
-/// Takes some tenths of a second. `half`: kF16 or kBF16 to measure its products, too.
-MachineLimits measure_limits(size_t working_set_bytes, Device device = {}, DType half = DType::kF32);
-
 struct ProfiledKernel {
   std::string name;    // of its node: "dense/matmul_3"
   std::string op;      // empty for a copy
@@ -52,7 +50,8 @@ struct StepProfile {
 };
 
 struct ProfileOptions {
-  int rounds = 101;    // replays, for the medians
+  int rounds =
+      101;  // replays, for the medians; beside them 15 or more trials of the limits, about 1 s in all
   double seconds = 3;  // no further one begins after so long, but for the first five
 };
 

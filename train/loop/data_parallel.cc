@@ -105,6 +105,7 @@ DataParallel::DataParallel(optim::Optimizer& optimizer, const data::Dataset& bat
             return std::vector<Tensor>{};
           },
           {.name = "update without a batch"}) {
+  dataset_.set_epoch(batches.next_epoch());
   group_.notes().request(false);  // an end that an earlier fit was asked for too late to tell the others
 }
 

@@ -26,7 +26,8 @@ class DataParallel {
   /// Whether a fit with this optimizer (null: none) needs one.
   static bool needed(const optim::Optimizer* optimizer);
   /// `steps_per_epoch`: batches an epoch, over all ranks, made up to whole updates; 0: one pass. Throws
-  /// kUnsupported where the number of batches isn't known.
+  /// kUnsupported where the number of batches isn't known. Begins with the epoch that comes next of
+  /// `batches`.
   DataParallel(optim::Optimizer& optimizer, const data::Dataset& batches, int64_t steps_per_epoch);
 
   /// This rank's batches.

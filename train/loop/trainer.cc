@@ -27,6 +27,13 @@ void require_same_names(const std::vector<std::string>& train, const std::vector
           fmt::join(train, ", "), fmt::join(validation, ", "));
 }
 
+/// A fit of ranks reads data of its own: what is read of the caller's afterwards begins where those ended.
+struct EpochsRead {
+  const data::Dataset& own;
+  data::Dataset& callers;
+  ~EpochsRead() { callers.set_epoch(own.next_epoch()); }
+};
+
 }  // namespace
 
 Trainer::Trainer(BatchFunctions functions)
@@ -138,6 +145,7 @@ History Trainer::fit(Batches data, const FitOptions& options) {
             entry.name, functions_.optimizer->group().size());
   }
   DataParallel parallel(*functions_.optimizer, data.dataset(), options.steps_per_epoch);
+  const EpochsRead read{parallel.dataset(), data.dataset()};
   return Fit(*this, parallel.dataset(), options, &parallel).run();
 }
 

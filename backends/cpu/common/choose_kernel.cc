@@ -4,6 +4,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -71,16 +72,30 @@ class TrialMemory {
   template <typename T>
   static std::span<const std::byte> pattern() {
     static const std::vector<T> numbers = [] {
-      std::vector<T> result(61 * 32);
-      for (size_t i = 0; i < result.size(); ++i) result[i] = T(static_cast<float>(i % 61) * 0.01f);
+      std::vector<T> result(61 * 32, T(1));  // lengths and indices of nearly everything
+      if constexpr (!std::is_integral_v<T>) {
+        for (size_t i = 0; i < result.size(); ++i) result[i] = T(static_cast<float>(i % 61) * 0.01f);
+      }
       return result;
     }();
     return std::as_bytes(std::span(numbers));
   }
+  static std::span<const std::byte> numbers_of(DType dtype) {
+    switch (dtype) {
+      case DType::kBF16:
+        return pattern<bfloat16>();
+      case DType::kF16:
+        return pattern<float16>();
+      case DType::kI32:
+        return pattern<int32_t>();
+      case DType::kI64:
+        return pattern<int64_t>();
+      default:
+        return pattern<float>();
+    }
+  }
   static void fill(std::byte* content, const TensorSpec& spec) {
-    const std::span<const std::byte> numbers = spec.dtype == DType::kBF16  ? pattern<bfloat16>()
-                                               : spec.dtype == DType::kF16 ? pattern<float16>()
-                                                                           : pattern<float>();
+    const std::span<const std::byte> numbers = numbers_of(spec.dtype);
     const size_t bytes = spec.size_bytes();
     for (size_t at = 0; at < bytes; at += numbers.size())
       std::memcpy(content + at, numbers.data(), std::min(numbers.size(), bytes - at));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "isochron/backends/cpu/common/choose_kernel.h"
 #include "isochron/backends/cpu/indexing/indexed.h"
 #include "isochron/backends/cpu/recurrent/recurrent_blocks.h"
 #include "isochron/core/base/checked.h"
@@ -277,6 +278,18 @@ class RecurrentGradientKernel final : public RecurrentKernel<E, O> {
   size_t sums_bytes_ = 0;
 };
 
+/// Of pairs of bf16, or of f32 where that is faster: Intel's vector instructions multiply bf16 at half the
+/// rate of f32.
+template <template <typename, typename> class K>
+std::unique_ptr<graph::Kernel> prepare_bf16(const KernelRequest& request) {
+  constexpr std::string_view kWays[] = {"pairs", "f32"};
+  return choose_kernel(request, request.threads, kWays, [&](size_t way) -> std::unique_ptr<graph::Kernel> {
+    if (way == 1) return std::make_unique<K<bfloat16, float>>(request);
+    if (!recurrent_multiplies_pairs()) return nullptr;
+    return std::make_unique<K<bfloat16, bfloat16>>(request);
+  });
+}
+
 template <template <typename, typename> class K>
 std::unique_ptr<graph::Kernel> prepare_floating(const KernelRequest& request) {
   switch (request.inputs[RecurrentLayout(request.op, request.attributes).x()].dtype) {
@@ -285,8 +298,7 @@ std::unique_ptr<graph::Kernel> prepare_floating(const KernelRequest& request) {
     case DType::kF16:
       return std::make_unique<K<float16, float>>(request);
     case DType::kBF16:
-      if (recurrent_multiplies_pairs()) return std::make_unique<K<bfloat16, bfloat16>>(request);
-      return std::make_unique<K<bfloat16, float>>(request);
+      return prepare_bf16<K>(request);
     default:
       return std::make_unique<K<float, float>>(request);
   }

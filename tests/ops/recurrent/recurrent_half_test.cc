@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
+#include <string_view>
 
+#include "isochron/backends/common/choices.h"
 #include "isochron/backends/cpu/recurrent/recurrent.h"
 #include "isochron/backends/cpu/recurrent/recurrent_blocks.h"
 #include "isochron/core/process/threads.h"
@@ -80,9 +83,8 @@ HalfCall gradient_call(const HalfCall& forward, const std::vector<Tensor>& given
   return call;
 }
 
-/// The op and its gradient op against their definitions.
-void expect_defined(const Case& c, bool lstm, DType half) {
-  const bool pairs = half == DType::kBF16 && ops::recurrent_multiplies_pairs();
+/// The op and its gradient op against their definitions; `pairs`: products multiply pairs of bf16.
+void expect_defined(const Case& c, bool lstm, DType half, bool pairs) {
   const ops::Rounding round = pairs ? to_bf16 : unrounded;
   const std::string what = fmt::format("{} rows, {} steps, {} features, {} {}", c.rows, c.steps, c.features,
                                        c.units, lstm ? "LSTM" : "GRU");
@@ -106,15 +108,37 @@ TEST(HalfRecurrentOps, RoundWhatTheirProductsMultiplyAndNothingElse) {
   for_each_target([] {
     EXPECT_EQ(ops::recurrent_multiplies_pairs(),
               ops::vector_target() == "avx3" && ops::multiplies_in(DType::kBF16));
+    const ops::Deterministic by_rule;
     for (const DType half : {DType::kBF16, DType::kF16}) {
+      const bool pairs = half == DType::kBF16 && ops::recurrent_multiplies_pairs();
       for (const bool lstm : {true, false}) {
-        for (const Case& c : kCases) expect_defined(c, lstm, half);
+        for (const Case& c : kCases) expect_defined(c, lstm, half, pairs);
       }
     }
   });
 }
 
+/// Not every processor that multiplies pairs of bf16 does so faster than it multiplies f32.
+TEST(HalfRecurrentOps, MultiplyWhatWasFasterToMultiply) {
+  if (!ops::recurrent_multiplies_pairs()) GTEST_SKIP() << "this processor has no products of bf16";
+  const Case with_lengths{7, 5, 2, 19, true, true, true};
+  const HalfCall forward = forward_call(with_lengths, true, DType::kBF16);
+  const auto before = ops::recorded_choices();
+  gradient_call(forward, forward.run(DType::kBF16), DType::kBF16).run(DType::kBF16);
+  std::vector<std::string> calls;
+  for (const auto& [call, chosen] : ops::recorded_choices()) {
+    if (!before.contains(call) && call.starts_with("lstm")) calls.push_back(call);
+  }
+  ASSERT_EQ(calls.size(), 2u) << "the layer's and its gradient's";
+  for (const char* way : {"pairs", "f32"}) {
+    SCOPED_TRACE(way);
+    for (const std::string& call : calls) ops::restore_choices({{call, way}});
+    expect_defined(with_lengths, true, DType::kBF16, way == std::string_view("pairs"));
+  }
+}
+
 TEST(HalfRecurrentOps, GiveTheSameBitsOnAnyNumberOfThreads) {
+  const ops::Deterministic by_rule;
   const int before = compute_threads();
   for (const bool lstm : {true, false}) {
     const HalfCall forward = forward_call({101, 12, 5, 24, false, true, true}, lstm, DType::kBF16);

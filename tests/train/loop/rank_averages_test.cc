@@ -92,6 +92,35 @@ TEST(DataParallelOfRanks, TellMapsThePlacesThatOneProcessTells) {
   });
 }
 
+/// What two fits in a row make of a weight; each takes `steps` batches, or one pass where that is 0.
+std::vector<double> weights_after_two_fits(const Group& group, int accumulate, bool exact_sums,
+                                           int64_t steps) {
+  std::vector<double> numbers(24);
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<double>(i * i % 17) / 17;
+  auto batches = data::from_tensor_slices(from_vector({12, 2}, numbers), ones({12, 1}))
+                     .shuffle(12, {.seed = 3})
+                     .batch(2);
+  nn::Dense model(1, nn::Activation::kNone, {.kernel_initializer = nn::init::zeros()});
+  optim::Sgd optimizer(
+      {.learning_rate = 0.3, .step = {.accumulate = accumulate, .group = group, .exact_sums = exact_sums}});
+  Trainer trainer(model, nn::mean_squared_error, optimizer);
+  for (int fit = 0; fit < 2; ++fit) trainer.fit(batches, {.steps_per_epoch = steps, .progress = nullptr});
+  return model.parameters()[0].tensor().to_vector();
+}
+
+TEST(DataParallelOfRanks, ASecondFitGoesOnWithTheData) {
+  for (const int64_t steps : {0, 4, 8}) {
+    SCOPED_TRACE(steps);
+    const std::vector<double> expected = weights_after_two_fits(nullptr, 2, false, steps);
+    const std::vector<double> exact = weights_after_two_fits(nullptr, 2, true, steps);
+    for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(exact[i], expected[i], 1e-6);
+    run_ranks(2, [&](const Group& group) {
+      const std::vector<double> got = weights_after_two_fits(group, 1, false, steps);
+      for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-6);
+    });
+  }
+}
+
 TEST(RankAverages, AModelListsThoseOfItsNorms) {
   nn::Sequential model(nn::Dense(3), nn::BatchNorm());
   model.build({DType::kF32, {1, 2}});
