@@ -3,6 +3,7 @@
 // and `ValueBase` (graph derives from it). Creation functions live in ops/shape/creation.h.
 #pragma once
 
+#include <atomic>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -26,8 +27,9 @@ class Storage : public RefCounted {
   std::byte* data() const { return data_; }
   size_t size_bytes() const { return size_bytes_; }
   Device device() const { return device_; }
-  uint64_t generation() const { return generation_; }
-  void next_generation() { ++generation_; }
+  uint64_t generation() const { return generation_.load(std::memory_order_relaxed); }
+  /// By one thread at a time; others may ask meanwhile whether what they have is stale.
+  void next_generation() { generation_.store(generation() + 1, std::memory_order_relaxed); }
   /// Content is known never to change, so that the graph may fold it.
   bool constant() const { return constant_; }
   void set_constant() { constant_ = true; }
@@ -50,7 +52,7 @@ class Storage : public RefCounted {
  private:
   std::byte* data_;
   size_t size_bytes_;
-  uint64_t generation_ = 0;
+  std::atomic<uint64_t> generation_ = 0;
   Device device_;
   bool constant_ = false;
 };

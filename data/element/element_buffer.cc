@@ -6,22 +6,54 @@
 #include "isochron/data/element/pipeline_memory.h"
 #include "isochron/data/element/stacking.h"
 #include "isochron/memory/allocators/buffer.h"
+#include "isochron/memory/cuda/pinned_block.h"
 
 namespace isochron::data {
+
+namespace {
+
+/// A block that counts as what the pipeline's allocator gives.
+struct ChargedBlock {
+  ChargedBlock(std::shared_ptr<cuda::Gpu> gpu, size_t bytes) : charge(bytes), block(std::move(gpu), bytes) {}
+  MemoryCharge charge;
+  cuda::PinnedBlock block;
+};
+
+}  // namespace
 
 /// Memory that grows; its tensors see the front of it.
 class ElementBuffer::BufferStorage final : public Storage {
  public:
-  BufferStorage() : Storage(nullptr, 0) {}
+  explicit BufferStorage(std::shared_ptr<cuda::Gpu> gpu) : Storage(nullptr, 0), gpu_(std::move(gpu)) {}
+  void wait_for_copies() noexcept {
+    if (pinned_) pinned_->block.wait();
+  }
   void reserve(size_t bytes) {
-    if (bytes <= size_bytes() && memory_) return;
+    if (bytes <= size_bytes() && (memory_ || pinned_)) return;
+    pinned_.reset();
+    if (gpu_ && pin(bytes)) return;
     memory_ = Buffer::create(pipeline_allocator(), bytes, "element");
     rebind(memory_->data(), bytes);
   }
   std::string owner() const override { return "the next element of its dataset"; }
 
  private:
+  /// False where the system has no such memory: the copy goes by way of other memory then.
+  bool pin(size_t bytes) {
+    try {
+      pinned_ = std::make_unique<ChargedBlock>(gpu_, bytes);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kOutOfMemory) throw;
+      gpu_.reset();
+      return false;
+    }
+    rebind(pinned_->block.data(), bytes);
+    return true;
+  }
+
+  std::shared_ptr<cuda::Gpu> gpu_;
   Ref<Storage> memory_;
+  std::unique_ptr<ChargedBlock> pinned_;  // instead, for copies to gpu_
 };
 
 // What a tensor of a buffer takes beside its content: the storage and the places of both in lists; the pool's
@@ -32,13 +64,13 @@ const size_t ElementBuffer::kTensorBytes = sizeof(BufferStorage) + kHeapBlockByt
 // And each handle on it.
 constexpr size_t kHandleBytes = sizeof(TensorImpl) + kHeapBlockBytes + sizeof(Tensor);
 
-ElementBuffer::ElementBuffer(const Layout& layout)
+ElementBuffer::ElementBuffer(const Layout& layout, std::shared_ptr<cuda::Gpu> gpu)
     : charge_(sizeof(ElementBuffer) + 2 * kHeapBlockBytes + layout.names.size() * kTensorBytes),
       layout_(&layout),
       shapes_(layout.names.size()) {
   storages_.reserve(layout.names.size());
   for (const std::string& name : layout.names) {
-    storages_.push_back(make_ref<BufferStorage>());
+    storages_.push_back(make_ref<BufferStorage>(gpu));
     element_.add(name, Tensor());
   }
 }
@@ -49,6 +81,7 @@ std::byte* ElementBuffer::room(int index, const Shape& shape) {
     fail(ErrorCode::kOutOfRange, "element", "position {} is outside [0, {})", index, storages_.size());
   auto* storage = static_cast<BufferStorage*>(storages_[at].get());
   storage->next_generation();
+  storage->wait_for_copies();
   Tensor& tensor = element_[index];
   if (tensor.defined() && tensor.shape() == shape) {
     tensor.refresh();

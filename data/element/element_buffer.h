@@ -2,21 +2,28 @@
 // source that gives elements one after the other gave last.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "isochron/data/element/layout.h"
 #include "isochron/data/element/pipeline_memory.h"
 #include "isochron/data/element/state.h"
 
+namespace isochron::cuda {
+class Gpu;
+}
+
 namespace isochron::data {
 
 class ElementBuffer {
  public:
-  /// `layout` may have extents that vary. It must outlive the buffer.
-  explicit ElementBuffer(const Layout& layout);
+  /// `layout` may have extents that vary. It must outlive the buffer. `gpu`: the device that elements are
+  /// copied to, from page-locked memory as far as the system gives that; null for ordinary memory.
+  explicit ElementBuffer(const Layout& layout, std::shared_ptr<cuda::Gpu> gpu = nullptr);
 
-  /// Memory for tensor `index` with `shape`, which must fit the layout. What lay there before is stale. Asks
-  /// for new memory only where the tensor is larger than all before it. Throws kOutOfMemory, kOverflow.
+  /// Memory for tensor `index` with `shape`, which must fit the layout. What lay there before is stale;
+  /// copies of it to the device are waited for. Asks for new memory only where the tensor is larger than all
+  /// before it. Throws kOutOfMemory, kOverflow.
   std::byte* room(int index, const Shape& shape);
   /// Memory for tensor `index`, whose shape the layout fixes.
   std::byte* room(int index);

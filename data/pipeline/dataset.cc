@@ -11,6 +11,7 @@
 #include "isochron/data/pipeline/loader.h"
 #include "isochron/data/pipeline/sharding.h"
 #include "isochron/data/pipeline/streams.h"
+#include "isochron/memory/cuda/gpu.h"
 
 namespace isochron::data {
 namespace {
@@ -367,6 +368,15 @@ Dataset::Iterator Dataset::begin() {
   next_epoch_.reset();
   loader().begin_epoch(epoch);
   return Iterator(loader());
+}
+
+void Dataset::pin_memory(Device device) {
+  if (device.is_cpu()) return;
+  cuda::gpu(device);
+  if (loader_) return;
+  auto recipe = std::make_shared<Recipe>(*recipe_);
+  recipe->device = device;
+  recipe_ = std::move(recipe);
 }
 
 std::string Dataset::state() { return loader().state(); }

@@ -192,6 +192,13 @@ class Dataset {
   /// The epoch that the next `begin` of this object begins.
   uint64_t next_epoch() const;
 
+  /// Loops that haven't begun make their elements in page-locked memory, from which `device` copies by itself
+  /// while the thread of the training goes on: for a step that is captured for it (PyTorch: pin_memory). An
+  /// element must not be written to after a step took it. Without effect on the CPU, once a loop of this
+  /// object was begun, where the system has no such memory, and on tensors that lie elsewhere (rows without
+  /// batch(), results of a map). Throws as cuda::gpu.
+  void pin_memory(Device device);
+
   /// Where the iteration stands: after the element that an iterator gave last. Fewer than 100 bytes over
   /// rows; else also what stages hold (a shuffle's buffer, elements made ahead, an error that was met ahead).
   /// Waits for functions of users that are at work (maps, generators), not for an element to be found.
@@ -287,6 +294,7 @@ class TupleDataset {
   Iterator begin() { return Iterator(dataset_.begin()); }
   std::default_sentinel_t end() const { return {}; }
   void set_epoch(uint64_t epoch) { dataset_.set_epoch(epoch); }
+  void pin_memory(Device device) { dataset_.pin_memory(device); }
   std::string state() { return dataset_.state(); }
   Iterator resume(std::string_view state) { return Iterator(dataset_.resume(state)); }
 

@@ -5,6 +5,7 @@
 
 #include "isochron/data/element/element_slots.h"
 #include "isochron/data/element/stacking.h"
+#include "isochron/memory/cuda/gpu.h"
 
 namespace isochron::data {
 
@@ -32,6 +33,12 @@ void take_room(ElementBuffer& buffer, const std::vector<Layout>& forms) {
   }
 }
 
+/// The device whose page-locked memory `level` is made in: elements of the last level, which are given.
+std::shared_ptr<cuda::Gpu> gpu_of(const Recipe& recipe, size_t level) {
+  if (recipe.device.is_cpu() || level + 1 < recipe.levels.size()) return nullptr;
+  return cuda::gpu(recipe.device);
+}
+
 }  // namespace
 
 ElementBuilder::ElementBuilder(const Recipe& recipe, size_t level, const ElementSlots* slots, bool concurrent)
@@ -39,9 +46,12 @@ ElementBuilder::ElementBuilder(const Recipe& recipe, size_t level, const Element
       slots_(slots),
       concurrent_(concurrent),
       level_(recipe.levels[level]),
-      memory_(level_.memory) {
+      memory_(level_.memory, level_.maps.empty() ? gpu_of(recipe, level) : nullptr) {
   for (const MapStage& map : level_.maps) {
-    outputs_.push_back(map.into ? std::make_unique<ElementBuffer>(map.memory) : nullptr);
+    const bool last = &map == &level_.maps.back();
+    outputs_.push_back(
+        map.into ? std::make_unique<ElementBuffer>(map.memory, last ? gpu_of(recipe, level) : nullptr)
+                 : nullptr);
     if (map.into) take_room(*outputs_.back(), map.results);
   }
   if (level > 0) child_ = std::make_unique<ElementBuilder>(recipe, level - 1, slots, concurrent);

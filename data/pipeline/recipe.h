@@ -74,6 +74,7 @@ struct Recipe {
   int64_t prefetch_elems = 0;  // 0: made on the calling thread; kAutotune
   int64_t workers = 1;         // threads that make elements ahead, or kAutotune
   bool deterministic = true;   // elements come in order, however many workers
+  Device device;               // that elements are copied to from page-locked memory; the CPU: none
 
   const std::vector<Layout>& results() const { return levels.back().results(); }
 };

@@ -11,6 +11,9 @@
 namespace isochron::cuda {
 namespace {
 
+/// Copying less through other memory costs the thread no more than putting one more copy in the stream.
+constexpr size_t kLeastDirectBytes = size_t{64} << 10;
+
 std::vector<size_t> offsets_of(std::span<const size_t> part_bytes) {
   std::vector<size_t> offsets(1, 0);
   for (const size_t bytes : part_bytes)
@@ -25,6 +28,7 @@ TransferRing::TransferRing(std::shared_ptr<Gpu> gpu, std::span<const size_t> par
       stream_(gpu_->context().create_stream(true)),
       offsets_(offsets_of(part_bytes)),
       part_bytes_(part_bytes.begin(), part_bytes.end()),
+      blocks_(part_bytes.size()),
       slots_(kSlots),
       marks_(kSlots + 1) {
   const size_t bytes = slot_bytes();
@@ -77,25 +81,45 @@ std::span<std::byte* const> TransferRing::begin(std::span<const std::byte* const
   Marks& marks = marks_of(batches_);
   marks.bytes = 0;
   context.record(marks.begun, stream_);
+  for (size_t p = 0; p < parts.size(); ++p) blocks_[p] = block_of(parts[p], p);
   for (size_t p = 0; p < parts.size();) {
-    // A run of parts that are all copied is one copy.
-    size_t end = p;
-    while (end < parts.size() && parts[end] != nullptr) {
-      std::memcpy(slot.pinned + offsets_[end], parts[end], part_bytes_[end]);
-      ++end;
+    size_t end = p + 1;
+    if (blocks_[p] != nullptr) {
+      marks.bytes += copy_from_block(parts[p], p, slot);
+    } else if (parts[p] != nullptr) {
+      while (end < parts.size() && parts[end] != nullptr && blocks_[end] == nullptr) ++end;
+      marks.bytes += copy_staged(parts, p, end, slot);
     }
-    if (end > p) {
-      const size_t bytes = offsets_[end - 1] + part_bytes_[end - 1] - offsets_[p];
-      if (bytes > 0)
-        context.copy_to_device(reinterpret_cast<uintptr_t>(slot.parts[p]), slot.pinned + offsets_[p], bytes,
-                               stream_);
-      marks.bytes += bytes;
-    }
-    p = std::max(end, p + 1);
+    p = end;
   }
   context.record(marks.copied, stream_);
   context.wait(gpu_->stream(), marks.copied);
   return slot.parts;
+}
+
+/// Of a part that is worth a copy of its own; else null.
+PinnedBlock* TransferRing::block_of(const std::byte* part, size_t index) const {
+  const size_t bytes = part_bytes_[index];
+  return part == nullptr || bytes < kLeastDirectBytes ? nullptr : PinnedBlock::holding(part, bytes, *gpu_);
+}
+
+size_t TransferRing::copy_from_block(const std::byte* part, size_t index, const Slot& slot) {
+  const size_t bytes = part_bytes_[index];
+  gpu_->context().copy_to_device(reinterpret_cast<uintptr_t>(slot.parts[index]), part, bytes, stream_);
+  blocks_[index]->note_copies(stream_);
+  return bytes;
+}
+
+/// The parts [first, end), by way of the slot's page-locked memory.
+size_t TransferRing::copy_staged(std::span<const std::byte* const> parts, size_t first, size_t end,
+                                 const Slot& slot) {
+  for (size_t p = first; p < end; ++p) std::memcpy(slot.pinned + offsets_[p], parts[p], part_bytes_[p]);
+  const size_t bytes = offsets_[end - 1] + part_bytes_[end - 1] - offsets_[first];
+  if (bytes > 0) {
+    gpu_->context().copy_to_device(reinterpret_cast<uintptr_t>(slot.parts[first]),
+                                   slot.pinned + offsets_[first], bytes, stream_);
+  }
+  return bytes;
 }
 
 void TransferRing::end() {

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "isochron/memory/cuda/gpu.h"
+#include "isochron/memory/cuda/pinned_block.h"
 #include "isochron/memory/cuda/transfer_stats.h"
 
 namespace isochron::cuda {
@@ -23,9 +23,10 @@ class TransferRing {
   TransferRing(const TransferRing&) = delete;
   TransferRing& operator=(const TransferRing&) = delete;
 
-  /// Takes a batch, whose memory is free when this returns; null for a part that needs no copy. What is put
-  /// in the device's stream from now on finds it at the addresses that are returned. All parts together are
-  /// one copy. Waits only while the step of kSlots batches before is still to be done: so far, and no
+  /// Takes a batch; null for a part that needs no copy. What is put in the device's stream from now on finds
+  /// it at the addresses that are returned. A large part in page-locked memory (pinned_block.h) is copied
+  /// from there, and its block is noted; of the others the memory is free when this returns, and neighbours
+  /// are one copy. Waits only while the step of kSlots batches before is still to be done: so far, and no
   /// farther, the host runs ahead.
   std::span<std::byte* const> begin(std::span<const std::byte* const> parts);
   /// Where the parts of a batch in each slot are, for what must know it beforehand.
@@ -47,6 +48,9 @@ class TransferRing {
     size_t bytes = 0;
   };
   Marks& marks_of(int64_t batch) { return marks_[static_cast<size_t>(batch) % marks_.size()]; }
+  PinnedBlock* block_of(const std::byte* part, size_t index) const;
+  size_t copy_from_block(const std::byte* part, size_t index, const Slot& slot);
+  size_t copy_staged(std::span<const std::byte* const> parts, size_t first, size_t end, const Slot& slot);
   void retire(int64_t batch);
   size_t slot_bytes() const { return std::max<size_t>(offsets_.back(), 1); }
   void release();
@@ -55,6 +59,7 @@ class TransferRing {
   const Stream stream_;
   std::vector<size_t> offsets_;  // of the parts, and where the last one ends
   std::vector<size_t> part_bytes_;
+  std::vector<PinnedBlock*> blocks_;  // of the newest batch's parts that are copied from where they are
   std::vector<Slot> slots_;
   std::vector<Marks> marks_;
   int64_t batches_ = 0, retired_ = 0;

@@ -94,6 +94,97 @@ TEST(TransferRing, TheHostRunsAheadByItsSlotsAlone) {
   EXPECT_LE(most, 6 * (TransferRing::kSlots + 1));
 }
 
+/// Sums of kBatches batches whose large part lies in one of two blocks in turn, each of which is waited for
+/// before it is written again, or not.
+std::vector<int64_t> sums_from_blocks(uint64_t seed, bool waits) {
+  SimulatedDevice properties;
+  properties.seed = seed;
+  RingDevice device(properties);
+  const size_t bytes[] = {64 << 10, sizeof(int64_t)};
+  TransferRing ring(device.gpu, bytes);
+  const int64_t before = device.gpu->pinned_bytes();
+  PinnedBlock blocks[] = {{device.gpu, 80 << 10}, {device.gpu, 80 << 10}};
+  EXPECT_EQ(device.gpu->pinned_bytes(), before + (160 << 10));
+  const Ref<Storage> sums = device.gpu->allocate(kBatches * sizeof(int64_t), "sums");
+  device.context->forget_calls();
+  for (int i = 0; i < kBatches; ++i) {
+    PinnedBlock& block = blocks[i % 2];
+    if (waits) block.wait();
+    auto* a = reinterpret_cast<int32_t*>(block.data() + (16 << 10));
+    a[0] = a[1] = a[2] = i;
+    int64_t b = 1'000'000 * i;
+    const std::byte* parts[] = {reinterpret_cast<const std::byte*>(a),
+                                reinterpret_cast<const std::byte*>(&b)};
+    device.context->fill(reinterpret_cast<uintptr_t>(sums->data()) + i * sizeof(int64_t), 0, sizeof(int64_t),
+                         device.gpu->stream());
+    const auto there = ring.begin(parts);
+    b = -1;
+    device.step(there[0], there[1], sums->data(), i);
+    ring.end();
+  }
+  EXPECT_EQ(device.context->calls("copy_to_device"), 2 * kBatches);
+  std::vector<int64_t> got(kBatches);
+  sums->read(0, reinterpret_cast<std::byte*>(got.data()), sums->size_bytes());
+  return got;
+}
+
+TEST(TransferRing, CopiesLargePartsFromBlocksThatAreWaitedFor) {
+  std::vector<int64_t> expected;
+  for (int i = 0; i < kBatches; ++i) expected.push_back(1'001'001 * i);
+  int wrong = 0;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    EXPECT_EQ(sums_from_blocks(seed, true), expected) << seed;
+    wrong += sums_from_blocks(seed, false) != expected;
+  }
+  EXPECT_GT(wrong, 0) << "copies that nobody waits for are seen to be late";
+}
+
+TEST(PinnedBlock, IsFoundByItsBytes) {
+  const RingDevice device, other;
+  const PinnedBlock block(device.gpu, 100);
+  EXPECT_EQ(PinnedBlock::holding(block.data(), 100, *device.gpu), &block);
+  EXPECT_EQ(PinnedBlock::holding(block.data() + 99, 1, *device.gpu), &block);
+  EXPECT_EQ(PinnedBlock::holding(block.data() + 99, 2, *device.gpu), nullptr);
+  EXPECT_EQ(PinnedBlock::holding(block.data() - 1, 1, *device.gpu), nullptr);
+  EXPECT_EQ(PinnedBlock::holding(block.data(), 100, *other.gpu), nullptr);
+}
+
+TEST(PinnedBlock, WaitsForTheCopiesOfAllStreams) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    SimulatedDevice properties;
+    properties.seed = seed;
+    const RingDevice device(properties);
+    PinnedBlock block(device.gpu, sizeof(int32_t));
+    const Stream streams[] = {device.context->create_stream(false), device.context->create_stream(false)};
+    const Ref<Storage> to[] = {device.gpu->allocate(sizeof(int32_t), "a"),
+                               device.gpu->allocate(sizeof(int32_t), "b")};
+    device.gpu->synchronize();
+    auto* number = reinterpret_cast<int32_t*>(block.data());
+    *number = 7;
+    for (int i = 0; i < 2; ++i) {
+      device.context->copy_to_device(reinterpret_cast<uintptr_t>(to[i]->data()), number, sizeof(int32_t),
+                                     streams[i]);
+      block.note_copies(streams[i]);
+    }
+    block.wait();
+    *number = 8;
+    for (int i = 0; i < 2; ++i) {
+      device.context->synchronize(streams[i]);
+      int32_t got = 0;
+      to[i]->read(0, reinterpret_cast<std::byte*>(&got), sizeof got);
+      EXPECT_EQ(got, 7) << i << " " << seed;
+      device.context->destroy(streams[i]);
+    }
+  }
+}
+
+TEST(PinnedBlock, WhatFailsGivesAllBack) {
+  const RingDevice device;
+  device.context->fail("allocate_pinned", 1, ErrorCode::kOutOfMemory);
+  EXPECT_ERROR(PinnedBlock(device.gpu, 64), ErrorCode::kOutOfMemory, "");
+  EXPECT_EQ(device.gpu->pinned_bytes(), 0);
+}
+
 TEST(TransferRing, PartsThatAreThereAreLeftOut) {
   RingDevice device;
   TransferRing ring(device.gpu, kParts);

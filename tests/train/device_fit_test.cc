@@ -102,6 +102,42 @@ TEST(DeviceFit, LearnsWhatTheCpuLearns) {
   for (size_t i = 0; i < got_content.size(); ++i) expect_near(got_content[i], want_content[i], 1e-4);
 }
 
+/// The weights after some epochs of batches of 128 KiB, and what was page-locked for them.
+std::pair<std::vector<double>, int64_t> weights_and_pinned(Device device, bool grants = true) {
+  const SimulatedGpu simulated;
+  std::vector<double> numbers(16 * 8192);
+  Rng rng(5);
+  for (double& number : numbers) number = rng.uniform() - 0.5;
+  auto batches = data::from_tensor_slices(from_vector({16, 8192}, numbers), ones({16, 1}))
+                     .shuffle(16, {.seed = 1})
+                     .batch(4)
+                     .prefetch(1);
+  nn::Dense model(1, nn::Activation::kNone, {.kernel_initializer = nn::init::zeros()});
+  optim::Sgd optimizer({.learning_rate = 1e-3});
+  BatchFunctions functions = supervised(model, nn::mean_squared_error, optimizer);
+  functions.device = device;
+  Trainer trainer(std::move(functions));
+  int64_t pinned = 0;
+  LambdaCallback look({.on_epoch_end = [&](RunState&) { pinned = simulated.gpu->pinned_bytes(); }});
+  if (!grants) simulated.controls->fail("allocate_pinned", 1, ErrorCode::kOutOfMemory);
+  trainer.fit(batches, {.epochs = 12, .callbacks = {&look}, .progress = nullptr});
+  random::default_generator().move_to({});
+  return {model.parameters()[0].tensor().to_vector(), pinned};
+}
+
+TEST(DeviceFit, CopiesBatchesFromWhereThePipelineMakesThem) {
+  const auto [want, none] = weights_and_pinned({});
+  EXPECT_EQ(none, 0);
+  const auto [got, pinned] = weights_and_pinned(kDevice);
+  expect_near(got, want, 1e-5);
+  constexpr int64_t kBatchBytes = 4 * 8193 * sizeof(float), kSlots = 3;
+  EXPECT_GE(pinned, kSlots * kBatchBytes);
+  // One buffer that the system refuses lies elsewhere, and nothing else changes.
+  const auto [without, fewer] = weights_and_pinned(kDevice, false);
+  EXPECT_EQ(without, got);
+  EXPECT_LT(fewer, pinned);
+}
+
 TEST(DeviceFit, EvaluatesAndPredicts) {
   const SimulatedGpu simulated;
   Training here({}), there(kDevice);

@@ -49,6 +49,7 @@ NamedVariables LossTally::state() const {
 BatchPlan::BatchPlan(std::string name, bool training, Function function, CaptureOptions options)
     : name_(std::move(name)),
       training_(training),
+      device_(options.plan.device),
       function_(std::move(function)),
       captured_([this](std::span<const Tensor> tensors) { return trace(tensors); },
                 [&] {
@@ -70,9 +71,10 @@ void BatchPlan::require_names(const std::vector<std::string>& names) {
           fmt::join(element_names_, ", "), fmt::join(names, ", "));
 }
 
-void BatchPlan::prepare(const data::Dataset& dataset) {
+void BatchPlan::prepare(data::Dataset& dataset) {
   require_names(dataset.names());
   for (const Signature& signature : dataset.signatures()) captured_.prepare(signature);
+  dataset.pin_memory(device_);
 }
 
 void BatchPlan::prepare(const data::Element& batch) {

@@ -55,8 +55,9 @@ class BatchPlan {
   BatchPlan& operator=(const BatchPlan&) = delete;
 
   /// Traces and plans what is new among the signatures of `dataset`. Throws kInvalidArgument when its
-  /// elements have other names than those of an earlier dataset: their order is part of the plan.
-  void prepare(const data::Dataset& dataset);
+  /// elements have other names than those of an earlier dataset: their order is part of the plan. Batches of
+  /// loops to come lie where the plan's device copies them from by itself (Dataset::pin_memory).
+  void prepare(data::Dataset& dataset);
   /// The same for the signature of one batch.
   void prepare(const data::Element& batch);
   /// Replays. `batch` must be of a prepared dataset.
@@ -69,6 +70,7 @@ class BatchPlan {
 
   std::string name_;
   bool training_;
+  Device device_;
   Function function_;
   std::vector<std::string> element_names_;
   CapturedFunction captured_;
