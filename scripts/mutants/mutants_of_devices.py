@@ -67,6 +67,14 @@ ROWS = [
     ("one-block-counted-alone", DEBUG, "a.count + b.count", "a.count > 0 ? a.count : b.count", "ops", "CheckNumerics.*"),
     ("lines-in-any-order", "graph/program/plan_builder.cc", "push_back({kBeside, 0, 1, true})", "push_back({kBeside, 0, 1, false})",
      "ops", "Print.LinesOfADevice*"),
+    ("batches-written-while-they-are-copied", "data/element/element_buffer.cc", "  storage->wait_for_copies();\n", "",
+     "train", "DeviceFit.CopiesBatches*"),
+    ("copies-of-another-stream-forgotten", "memory/cuda/pinned_block.cc",
+     "  if (copies_) context.wait(stream, copied_);  // of another stream, it may be\n", "", "memory", "PinnedBlock.*"),
+    ("epochs-of-ranks-begin-anew", "train/loop/data_parallel.cc", "  dataset_.set_epoch(batches.next_epoch());\n", "",
+     "train", "DataParallelOfRanks.*"),
+    ("recurrent-layers-always-multiply-pairs", "backends/cpu/recurrent/recurrent.cc",
+     "    if (way == 1) return std::make_unique<K<bfloat16, float>>(request);\n", "", "ops", "HalfRecurrentOps.*"),
 ]
 
 

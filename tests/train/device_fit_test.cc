@@ -118,8 +118,9 @@ std::pair<std::vector<double>, int64_t> weights_and_pinned(Device device, bool g
   functions.device = device;
   Trainer trainer(std::move(functions));
   int64_t pinned = 0;
-  LambdaCallback look({.on_epoch_end = [&](RunState&) { pinned = simulated.gpu->pinned_bytes(); }});
-  if (!grants) simulated.controls->fail("allocate_pinned", 1, ErrorCode::kOutOfMemory);
+  LambdaCallback look(
+      {.on_epoch_end = [&](RunState&, const Results&) { pinned = simulated.gpu->pinned_bytes(); }});
+  if (!grants) simulated.controls->fail("allocate_pinned", 3, ErrorCode::kOutOfMemory);
   trainer.fit(batches, {.epochs = 12, .callbacks = {&look}, .progress = nullptr});
   random::default_generator().move_to({});
   return {model.parameters()[0].tensor().to_vector(), pinned};

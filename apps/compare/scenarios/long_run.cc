@@ -102,7 +102,8 @@ void read_again(LoopContext& context, int64_t& read_bytes) {
   const ImageOrSeries problem = images();
   optim::Adam optimizer;
   train::BatchPlan step("train_step", true, training(problem, optimizer));
-  step.prepare(problem.batches());
+  data::Dataset batches = problem.batches();
+  step.prepare(batches);
   const std::filesystem::path path = data::dataset_path("digits.csv.gz");
   const auto file_bytes = static_cast<int64_t>(std::filesystem::file_size(path));
   int64_t row = 0;
