@@ -45,6 +45,7 @@ PinnedBlock::~PinnedBlock() {
   }
   gpu_->note_pinned(-static_cast<int64_t>(bytes_));
   try {
+    gpu_->synchronize();  // the driver would wait for the device, too
     gpu_->context().free_pinned(data_);
     gpu_->context().destroy(copied_);
   } catch (const Error&) {  // of a device that is lost, with all it had

@@ -12,7 +12,7 @@ class PinnedBlock {
  public:
   /// Content unspecified. Throws kOutOfMemory.
   PinnedBlock(std::shared_ptr<Gpu> gpu, size_t bytes);
-  /// Waits as `wait` does.
+  /// Waits for the device.
   ~PinnedBlock();
   PinnedBlock(const PinnedBlock&) = delete;
   PinnedBlock& operator=(const PinnedBlock&) = delete;
