@@ -55,12 +55,11 @@ inline uint64_t epoch_after(const Recipe& recipe, uint64_t epoch, int64_t elemen
       const Sharding sharding = sharding_of(*stage);
       const int64_t groups = elements / sharding.block + (elements % sharding.block != 0 ? 1 : 0);
       elements = checked_mul(groups, sharding.group_elems(), "shard");
-    } else if (stage->passes_are_epochs) {
-      epoch = epoch_of_pass(*stage, epoch, std::max<int64_t>(elements - 1, 0) / stage->input_size);
-      break;
-    } else {
-      break;
+      continue;
     }
+    if (stage->passes_are_epochs)
+      epoch = epoch_of_pass(*stage, epoch, std::max<int64_t>(elements - 1, 0) / stage->input_size);
+    break;
   }
   return epoch + 1;
 }

@@ -23,7 +23,6 @@ class PinnedBlock {
 
   std::byte* data() const { return data_; }
   size_t size_bytes() const { return bytes_; }
-  const std::shared_ptr<Gpu>& gpu() const { return gpu_; }
 
   /// Copies from here have been put in `stream`. By one thread at a time, and not during `wait`.
   void note_copies(Stream stream);

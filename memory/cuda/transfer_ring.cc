@@ -36,8 +36,7 @@ TransferRing::TransferRing(std::shared_ptr<Gpu> gpu, std::span<const size_t> par
   try {
     for (Slot& slot : slots_) {
       slot.device = gpu_->allocate(bytes, "batches");
-      slot.pinned = static_cast<std::byte*>(context.allocate_pinned(bytes));
-      gpu_->note_pinned(static_cast<int64_t>(bytes));
+      slot.pinned = std::make_unique<PinnedBlock>(gpu_, bytes);
       for (size_t p = 0; p < part_bytes.size(); ++p) slot.parts.push_back(slot.device->data() + offsets_[p]);
     }
     gpu_->synchronize();  // work that is still to come may use what these blocks were before
@@ -61,11 +60,7 @@ void TransferRing::release() {
       for (const Event event : {marks.begun, marks.copied, marks.used})
         if (event != Event::kNone) context.destroy(event);
     }
-    for (const Slot& slot : slots_) {
-      if (slot.pinned == nullptr) continue;
-      gpu_->note_pinned(-static_cast<int64_t>(slot_bytes()));
-      context.free_pinned(slot.pinned);
-    }
+    for (Slot& slot : slots_) slot.pinned.reset();
     context.destroy(stream_);
   } catch (const Error&) {  // of a device that is lost, with all it had
   }
@@ -113,11 +108,12 @@ size_t TransferRing::copy_from_block(const std::byte* part, size_t index, const 
 /// The parts [first, end), by way of the slot's page-locked memory.
 size_t TransferRing::copy_staged(std::span<const std::byte* const> parts, size_t first, size_t end,
                                  const Slot& slot) {
-  for (size_t p = first; p < end; ++p) std::memcpy(slot.pinned + offsets_[p], parts[p], part_bytes_[p]);
+  std::byte* const pinned = slot.pinned->data();
+  for (size_t p = first; p < end; ++p) std::memcpy(pinned + offsets_[p], parts[p], part_bytes_[p]);
   const size_t bytes = offsets_[end - 1] + part_bytes_[end - 1] - offsets_[first];
   if (bytes > 0) {
-    gpu_->context().copy_to_device(reinterpret_cast<uintptr_t>(slot.parts[first]),
-                                   slot.pinned + offsets_[first], bytes, stream_);
+    gpu_->context().copy_to_device(reinterpret_cast<uintptr_t>(slot.parts[first]), pinned + offsets_[first],
+                                   bytes, stream_);
   }
   return bytes;
 }

@@ -38,7 +38,7 @@ class TransferRing {
 
  private:
   struct Slot {
-    std::byte* pinned = nullptr;
+    std::unique_ptr<PinnedBlock> pinned;
     Ref<Storage> device;
     std::vector<std::byte*> parts;  // on the device
   };
