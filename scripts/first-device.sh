@@ -45,7 +45,7 @@ done
 mkdir -p "$out" || exit 2
 out=$(cd "$out" && pwd)
 isochron=$(cd "$bin" && pwd)/isochron || exit 2
-touch "$out/steps.jsonl" && before=$(wc -l <"$out/steps.jsonl") || exit 2  # steps of pieces that ran before
+: >>"$out/steps.jsonl" && before=$(wc -l <"$out/steps.jsonl") || exit 2  # steps of pieces that ran before
 export ISOCHRON_DATASETS=${ISOCHRON_DATASETS:-$here/datasets}
 own_libraries=${LD_LIBRARY_PATH:-}  # what python3 runs with
 [ -d "$here/lib" ] && export LD_LIBRARY_PATH=$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
@@ -211,7 +211,8 @@ peers() {
       torch "pytorch-$name-$precision-$round" "$name" "$variant" 0.5
     done
   done
-  ! has python3 || python3 - "$out" "${pairs[@]}" <<'END' | tee "$out/beside-pytorch.txt"
+  [ -z "$dry" ] || return 0
+  python3 - "$out" "${pairs[@]}" <<'END' | tee "$out/beside-pytorch.txt"
 import json, pathlib, statistics, sys
 def p50(name):
     found = [json.loads(line)["p50_us"] for path in sorted(pathlib.Path(sys.argv[1]).glob(name + "-[12].txt"))
