@@ -17,6 +17,11 @@ ldd "$command" | awk '$2 == "=>" {print $3}' | grep -v -E '/(libc|libm|libgcc_s|
 cp scripts/first-device.sh "$folder/scripts"
 cp -r bench/peers "$folder/bench"
 cp -r datasets docs "$folder"
-[ ! -f /usr/local/cuda/lib64/libcudadevrt.a ] || cp /usr/local/cuda/lib64/libcudadevrt.a "$folder/lib"
+runtime=${CUDA_PATH:-/usr/local/cuda}/lib64/libcudadevrt.a
+if [ -f "$runtime" ]; then
+  cp -L "$runtime" "$folder/lib"
+else
+  echo "there is no $runtime: conditions will run where the machine has one" >&2
+fi
 tar -C "$folder" -czf "$archive" .
 printf '%s: %s\n' "$archive" "$(du -h "$archive" | cut -f 1)"

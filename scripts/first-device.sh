@@ -3,7 +3,7 @@
 #
 #     scripts/first-device.sh [--bin FOLDER] [--out FOLDER] [--jobs N] [--ops "NAME..."] PIECE...
 #
-#     check    the driver, the libraries, a small captured step
+#     check    the driver, the libraries, a small captured step and one with a conditional update
 #     verify   every op on the device and on the CPU, a process an op
 #     train    every bundled model in every precision, some steps; errors that must end with their exit codes
 #     memcheck, racecheck, initcheck    compute-sanitizer over each op and a training
@@ -114,7 +114,9 @@ train_on() {
 check() {
   ! has nvidia-smi || step nvidia-smi 30 0 nvidia-smi
   step doctor 60 0 "$isochron" doctor
-  verify_op verify-add 60 add && train_on train-regress 60 0 regress --epochs 1 --steps 20
+  # With mixed_f16 the update is conditional, which takes libcudadevrt.a.
+  verify_op verify-add 60 add && train_on train-regress 60 0 regress --epochs 1 --steps 20 &&
+    train_on train-regress-conditional 60 0 regress --epochs 1 --steps 20 --precision mixed_f16
 }
 
 verify() {

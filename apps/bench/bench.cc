@@ -47,6 +47,7 @@ struct Options {
   bool enforce_sealed = false;
   bool memory = false;
   bool plain_kernels = false;  // are what is to be timed
+  std::string predict;         // a name of train::data_sheets()
 };
 
 struct Measurement {
@@ -72,6 +73,7 @@ struct Measurement {
   int64_t other_programs = -1;                  // that use the device; -1: unknown
   size_t longest_chain = 0;                     // of them, one after another
   double capture_ms = 0;                        // trace, gradients, passes, plan with kernel choice
+  std::optional<train::StepPrediction> predicted;
   double limit_share = 0;  // of a train step's time, what the machine's limits allow; 0 for other cases
   // Of several ranks, for one step of the first.
   double exposed_us = 0;  // of its time, the wait for others
@@ -191,6 +193,7 @@ nlohmann::ordered_json as_json(const Measurement& m) {
           {"other_programs", m.other_programs},
           {"capture_ms", m.capture_ms},
           {"limit_share", m.limit_share},
+          {"predicted_us", m.predicted ? m.predicted->ns * 1e-3 : 0.0},
           {"ranks", comm::world()->size()},
           {"exposed_us", m.exposed_us},
           {"bytes_sent", m.bytes_sent}};
@@ -206,6 +209,14 @@ void note_other_programs(Device device, Measurement& m) {
     emit({EventKind::kNotice, "bench",
           fmt::format("{} other programs use {}: the times of {} are theirs too", m.other_programs, m.device,
                       m.name)});
+}
+
+/// Of the device that was asked for, or that is there; null where none is known.
+const train::DataSheet* data_sheet(const Options& options, std::string_view device) {
+  for (const train::DataSheet& sheet : train::data_sheets()) {
+    if (options.predict.empty() ? sheet.driver_name == device : sheet.name == options.predict) return &sheet;
+  }
+  return nullptr;
 }
 
 /// Of several ranks, the first prints.
@@ -274,6 +285,8 @@ void run(const Options& options) {
   const bool there = !options.how.device.is_cpu();
   if (!options.json && options.how.precision != Precision::kF32 && !there)
     fmt::print("{}\n", ops::half_arithmetic(options.how.precision));
+  require(there || options.predict.empty(), ErrorCode::kUnsupported, "bench",
+          "--predict is of steps that are planned for a device; add --device cuda");
   require_libraries(chosen, options);
   if (options.ranks) return bench_ranks(chosen, {options.how, options.seconds, options.steps, options.json});
   if (!options.json) {
@@ -295,6 +308,8 @@ void run(const Options& options) {
       profile = train::profile(*captured, options.profile ? train::ProfileOptions() : kShortProfile);
       m.limit_share = profile->share();
     }
+    if (const train::DataSheet* sheet = there ? data_sheet(options, m.device) : nullptr)
+      m.predicted = train::predict(*prepared->captured(), *sheet);
     if (options.json) {
       nlohmann::ordered_json json = as_json(m);
       if (options.memory)
@@ -312,6 +327,7 @@ void run(const Options& options) {
         fmt::print("{:<16} {} ranks: per step each sends {} and waits {} for the others\n", "",
                    comm::world()->size(), observe::bytes_text(m.bytes_sent),
                    observe::duration_text(m.exposed_us * 1e3));
+      if (m.predicted) fmt::print("{:<16} {}\n", "", m.predicted->text());
       if (options.memory) fmt::print("{}", observe::memory_text({&memory, 1}));
       if (options.profile && profile) fmt::print("\n{}\n", profile->text());
     }
@@ -350,6 +366,15 @@ void add_bench(CLI::App& app) {
   command->add_flag("--profile", options->profile, "print where the time of a step goes, kernel by kernel")
       ->excludes(ranks)
       ->excludes(json);
+  std::vector<std::string> sheets;
+  for (const train::DataSheet& sheet : train::data_sheets()) sheets.emplace_back(sheet.name);
+  command
+      ->add_option("--predict", options->predict,
+                   "on a device, print besides what a step should take on one of this name by its data "
+                   "sheet; default: "
+                   "the device that runs, where it is known")
+      ->check(CLI::IsMember(sheets))
+      ->excludes(ranks);
   command
       ->add_flag("--enforce-sealed", options->enforce_sealed,
                  "fail, with a stack trace, where a step first creates something (see train --help)")

@@ -3,6 +3,7 @@
 #include "isochron/core/cuda/linker.h"
 
 #include <dlfcn.h>
+#include <fmt/ranges.h>
 #include <nvJitLink.h>
 
 #include <algorithm>
@@ -45,16 +46,18 @@ Linker::Linker() : calls_(std::make_unique<Calls>()) {
     folders.push_back(fs::weakly_canonical(info.dli_fname, none).parent_path());
   }
   std::ranges::copy(nvidia_folders(), std::back_inserter(folders));
+  std::vector<std::string> texts;
   for (const fs::path& folder : folders) {
     std::error_code none;
     const fs::path path = folder / "libcudadevrt.a";
+    if (std::ranges::find(texts, folder.string()) == texts.end()) texts.push_back(folder.string());
     if (device_runtime_.empty() && fs::exists(path, none)) device_runtime_ = path.string();
   }
   require(
       !device_runtime_.empty(), ErrorCode::kUnsupported, "cuda",
       "libcudadevrt.a, which `cond`, `while_loop` and conditional updates need on a device, is not in {}; "
-      "install the CUDA Toolkit",
-      folders.front().string());
+      "install the CUDA Toolkit, or put the file's folder in LD_LIBRARY_PATH",
+      fmt::join(texts, ", "));
 }
 
 Linker::~Linker() = default;

@@ -13,18 +13,31 @@ namespace isochron::cuda {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+/// Those that an environment variable lists, separated by colons.
+std::vector<fs::path> folders_of(const char* variable) {
+  std::vector<fs::path> folders;
+  const char* const listed = std::getenv(variable);
+  for (std::string_view rest = listed != nullptr ? listed : ""; !rest.empty();) {
+    const size_t end = std::min(rest.find(':'), rest.size());
+    if (end > 0) folders.emplace_back(rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return folders;
+}
+
+}  // namespace
+
 std::vector<fs::path> nvidia_folders() {
-  std::vector<fs::path> folders = {"/usr/local/cuda/lib64"}, environments;
+  std::vector<fs::path> folders = folders_of("LD_LIBRARY_PATH"), environments;
+  folders.emplace_back("/usr/local/cuda/lib64");
   for (const char* variable : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
     if (const char* environment = std::getenv(variable)) environments.emplace_back(environment);
   }
-  const char* const path = std::getenv("PATH");
-  for (std::string_view rest = path != nullptr ? path : ""; !rest.empty();) {
-    const size_t end = std::min(rest.find(':'), rest.size());
-    const fs::path folder(rest.substr(0, end));
+  for (const fs::path& folder : folders_of("PATH")) {
     std::error_code none;
     if (fs::exists(folder / "python3", none)) environments.push_back(folder.parent_path());
-    rest.remove_prefix(std::min(end + 1, rest.size()));
   }
   const auto entries = [](const fs::path& folder) {
     std::error_code none;

@@ -91,6 +91,11 @@ class Plan {
   std::byte* output(size_t index) const { return program_.output_addresses[index]; }
   size_t instruction_count() const { return program_.steps.size(); }
   const Instruction& instruction(size_t index) const { return program_.instructions[index]; }
+  /// The earlier instructions that instruction `index` waits for, without those that these wait for.
+  std::vector<size_t> waits_for(size_t index) const {
+    if (!program_.after.empty()) return program_.after[index];
+    return index == 0 ? std::vector<size_t>() : std::vector<size_t>{index - 1};
+  }
 
  private:
   void run_elsewhere();

@@ -57,6 +57,7 @@ class PlanBuilder {
         threads_(options.threads > 0 ? options.threads : compute_threads()),
         backend_(backend_of(options.backend, options.device.kind)) {
     program_.report.device = options.device;
+    program_.report.tf32 = options.tf32;
     concurrent_ = options.concurrent && !options.device.is_cpu();
     if (options.device.is_cpu()) {
       require_kernels();

@@ -49,6 +49,7 @@ struct PlanReport {
   size_t longest_chain = 0;  // instructions that must run one after another
   int device_nodes = 0;      // of the graph that a device runs, once it is recorded
   Device device;
+  bool tf32 = false;  // of f32 products there: on tensor cores
   std::vector<PlannedBuffer> buffers;
   double arena_ratio() const {
     return lower_bound_bytes ? static_cast<double>(arena_bytes) / static_cast<double>(lower_bound_bytes)

@@ -90,6 +90,10 @@ TEST(OnADevice, CasesOfTheBenchAreTimed) {
   EXPECT_LE(measured["longest_chain"], measured["instructions"]);
   EXPECT_LE(measured["instructions"], measured["device_nodes"]);
   EXPECT_LE(measured["device_nodes"], 9) << "what the driver starts at each step";
+  EXPECT_EQ(measured["predicted_us"], 0) << "nobody has a data sheet of it";
+  const Outcome predicted = run_on_device("bench --case tiny --device cuda --steps 5 --predict h100");
+  EXPECT_THAT(predicted, Ends(0, "predicted from the data sheet of NVIDIA H100"));
+  EXPECT_THAT(run_on_device("bench --case tiny --predict h100"), Ends(2, "add --device cuda"));
   const Outcome in_order = run_on_device("bench --case tiny --device cuda --steps 5 --json --in-order");
   const nlohmann::json linear = first_line(in_order);
   EXPECT_EQ(linear["longest_chain"], linear["instructions"]);

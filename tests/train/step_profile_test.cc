@@ -14,6 +14,7 @@
 #include "isochron/ops/shape/creation.h"
 #include "isochron/optim/optimizers.h"
 #include "support/expect_error.h"
+#include "support/simulated/training_gpu.h"
 
 namespace isochron::train {
 namespace {
@@ -146,6 +147,65 @@ TEST(StepProfile, WrongCallsAreErrors) {
     return a;
   });
   EXPECT_ERROR(outer(ones({1})), ErrorCode::kCaptureViolation, "between its calls");
+}
+
+/// Two products of the same factors, which may run side by side, and their sum, in order unless `concurrent`.
+Captured<std::function<Tensor(const Tensor&)>> two_products(bool concurrent, bool tf32 = false) {
+  CaptureOptions options;
+  options.plan = {.device = SimulatedGpu::kDevice, .concurrent = concurrent};
+  options.passes.precision = tf32 ? Precision::kTf32 : Precision::kF32;
+  return {[](const Tensor& x) { return matmul(x, x) + matmul(x, x, true, false); }, options};
+}
+
+constexpr double kInstant = 1e30;
+
+TEST(StepPrediction, IsTheLongestPathOfLaunchesWhereWorkTakesNoTime) {
+  const TrainingGpu simulated;
+  const DataSheet sheet{"fast", "A fast device", kInstant, kInstant, kInstant, kInstant};
+  for (const bool concurrent : {true, false}) {
+    auto step = two_products(concurrent);
+    step(ones({8, 8}));
+    const graph::PlanReport& report = step.plan_report();
+    const StepPrediction found = predict(step, sheet);
+    EXPECT_NEAR(found.launches,
+                static_cast<double>(report.longest_chain) * report.device_nodes /
+                    static_cast<double>(report.instructions),
+                1e-9);
+    EXPECT_NEAR(found.ns, found.launches * kNodeNs, 1e-6);
+    EXPECT_LT(found.work_ns, 1e-9);
+  }
+}
+
+TEST(StepPrediction, TakesTheRateOfThePrecision) {
+  const TrainingGpu simulated;
+  const DataSheet sheet{"slow", "A slow device", 1e-3, 1e-2, 1e-1, kInstant};
+  for (const bool tf32 : {false, true}) {
+    auto step = two_products(false, tf32);
+    step(ones({8, 8}));
+    const double ns = 2 * 2 * 8 * 8 * 8 / (tf32 ? sheet.tf32_flops_per_ns : sheet.flops_per_ns);
+    const StepPrediction found = predict(step, sheet);
+    EXPECT_NEAR(found.work_ns, ns, 0.2 * ns) << "the sum adds little";
+    EXPECT_NEAR(found.path_ns, found.work_ns + found.launches * kNodeNs, 1e-6 * found.path_ns);
+  }
+}
+
+TEST(StepPrediction, BytesGoAtTheBandwidth) {
+  const TrainingGpu simulated;
+  auto step = two_products(false);
+  step(ones({8, 8}));
+  const DataSheet sheet{"thin", "A device of little bandwidth", kInstant, kInstant, kInstant, 1e-3};
+  double bytes = 0;
+  for (size_t i = 0; i < step.plan().instruction_count(); ++i) bytes += step.plan().instruction(i).bytes;
+  const StepPrediction found = predict(step, sheet);
+  EXPECT_NEAR(found.work_ns, bytes / sheet.bytes_per_ns, 1e-6 * found.work_ns);
+  EXPECT_THAT(found.text(), HasSubstr("A device of little bandwidth"));
+}
+
+TEST(StepPrediction, IsOfPlansForADevice) {
+  ProfiledTraining training;
+  EXPECT_ERROR(predict(training.step, data_sheets()[0]), ErrorCode::kInvalidArgument, "");
+  training.losses(1);
+  EXPECT_ERROR(predict(training.step, data_sheets()[0]), ErrorCode::kUnsupported, "planned for the CPU");
 }
 
 }  // namespace

@@ -129,6 +129,7 @@ class LimitTrials {
 /// What a node's kernel is held against.
 struct Kind {
   bool elements = false;  // element functions and reductions: the bandwidth alone
+  bool product = false;   // on tensor cores where the precision allows them
   bool half = false;      // products of 16-bit operands
 };
 
@@ -136,9 +137,22 @@ Kind kind_of(const graph::Node& node) {
   Kind kind;
   kind.elements = node.op->fusion != graph::FusionClass::kOpaque || node.attributes.has("program");
   if (node.op->precision.rule != graph::PrecisionRule::kLow) return kind;
+  kind.product = true;
   kind.half = std::ranges::any_of(
       node.inputs, [](const graph::Value* input) { return input != nullptr && is_half(input->spec.dtype); });
   return kind;
+}
+
+/// One for each instruction.
+std::vector<Kind> kinds_of(const graph::Plan& plan, const graph::Graph& graph) {
+  std::unordered_map<std::string, Kind> by_name;
+  for (const auto& node : graph.nodes()) by_name.emplace(node->name(), kind_of(*node));
+  std::vector<Kind> kinds(plan.instruction_count());
+  for (size_t k = 0; k < kinds.size(); ++k) {
+    const auto found = by_name.find(plan.instruction(k).name);
+    if (found != by_name.end()) kinds[k] = found->second;
+  }
+  return kinds;
 }
 
 /// The dtype of the graph's 16-bit products; kF32 where it has none.
@@ -279,14 +293,10 @@ StepProfile profile(CapturedFunction& step, const ProfileOptions& options) {
     }
   }
   result.limits = trials.limits();
-  std::unordered_map<std::string_view, Kind> kinds;
-  std::vector<std::string> names;
-  names.reserve(graph.nodes().size());
-  for (const auto& node : graph.nodes()) kinds.emplace(names.emplace_back(node->name()), kind_of(*node));
+  const std::vector<Kind> kinds = kinds_of(plan, graph);
   for (size_t k = 0; k < count; ++k) {
     const graph::Instruction& instruction = plan.instruction(k);
-    const auto found = kinds.find(instruction.name);
-    const Kind kind = found == kinds.end() ? Kind() : found->second;
+    const Kind kind = kinds[k];
     const double rate = kind.half ? result.limits.half_flops_per_ns : result.limits.flops_per_ns;
     const double limit =
         (kind.elements ? 0 : instruction.flops / rate) + instruction.bytes / result.limits.bytes_per_ns;
@@ -296,6 +306,58 @@ StepProfile profile(CapturedFunction& step, const ProfileOptions& options) {
   std::stable_sort(result.kernels.begin(), result.kernels.end(),
                    [](const auto& a, const auto& b) { return a.loss_ns() > b.loss_ns(); });
   return result;
+}
+
+std::span<const DataSheet> data_sheets() {
+  static constexpr DataSheet kSheets[] = {
+      {"a100", "NVIDIA A100-SXM4-80GB", 19.5e3, 156e3, 312e3, 2039},
+      {"h100", "NVIDIA H100 80GB HBM3", 66.9e3, 494.7e3, 989.4e3, 3350},
+      {"h200", "NVIDIA H200", 66.9e3, 494.7e3, 989.4e3, 4800},
+  };
+  return kSheets;
+}
+
+StepPrediction predict(CapturedFunction& step, const DataSheet& device) {
+  const graph::Plan& plan = step.plan();
+  require(
+      !plan.report().device.is_cpu(), ErrorCode::kUnsupported, "predict",
+      "the step is planned for the CPU; predictions are of plans for a device (CaptureOptions::plan.device)");
+  const std::vector<Kind> kinds = kinds_of(plan, step.graph());
+  const double nodes = static_cast<double>(plan.report().device_nodes) /
+                       static_cast<double>(std::max<size_t>(1, kinds.size()));
+  StepPrediction result;
+  result.device = &device;
+  struct Path {
+    double ns = 0, launches = 0;
+  };
+  std::vector<Path> paths(kinds.size());  // the longest one to each instruction's end
+  for (size_t k = 0; k < kinds.size(); ++k) {
+    const graph::Instruction& instruction = plan.instruction(k);
+    const double rate = kinds[k].half                            ? device.half_flops_per_ns
+                        : kinds[k].product && plan.report().tf32 ? device.tf32_flops_per_ns
+                                                                 : device.flops_per_ns;
+    const double work =
+        std::max(kinds[k].elements ? 0 : instruction.flops / rate, instruction.bytes / device.bytes_per_ns);
+    Path longest;
+    for (const size_t earlier : plan.waits_for(k)) {
+      if (paths[earlier].ns > longest.ns) longest = paths[earlier];
+    }
+    paths[k] = {longest.ns + work + nodes * kNodeNs, longest.launches + nodes};
+    result.work_ns += work;
+    if (paths[k].ns > result.path_ns) {
+      result.path_ns = paths[k].ns;
+      result.launches = paths[k].launches;
+    }
+  }
+  result.ns = std::max(result.path_ns, result.work_ns);
+  return result;
+}
+
+std::string StepPrediction::text() const {
+  return fmt::format(
+      "predicted from the data sheet of {}: {} ({:.0f} launches one after another; {} for bytes and "
+      "arithmetic alone)",
+      device->driver_name, observe::duration_text(ns), launches, observe::duration_text(work_ns));
 }
 
 }  // namespace isochron::train

@@ -5,7 +5,9 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -69,5 +71,39 @@ requires(sizeof...(Arguments) > 0 &&
   step(arguments...);
   return profile(static_cast<CapturedFunction&>(step));
 }
+
+/// What a device can do by its maker's data sheet.
+struct DataSheet {
+  std::string_view name;         // as `bench --predict` takes it
+  std::string_view driver_name;  // as the driver calls the device
+  double flops_per_ns;           // f32 without tensor cores
+  double tf32_flops_per_ns;      // matrix products on tensor cores, without sparsity
+  double half_flops_per_ns;      // as well, of bf16 and f16
+  double bytes_per_ns;           // to and from its memory
+};
+/// Those that are known, from NVIDIA's data sheets of the products.
+std::span<const DataSheet> data_sheets();
+
+/// What a step should take on a device: a roofline model (Williams, Waterman and Patterson, 2009) of its
+/// plan.
+struct StepPrediction {
+  const DataSheet* device = nullptr;
+  double ns = 0;        // the larger one of the next two
+  double path_ns = 0;   // of the instructions that must run one after another, with what their launches take
+  double work_ns = 0;   // of all instructions, if nothing but bandwidth and arithmetic took time
+  double launches = 0;  // on that path
+  std::string text() const;
+};
+
+/// Predicts what the newest call's plan, made for a device, takes on one as `device` describes it; nothing is
+/// run. An instruction takes the longer one of its bytes at the memory's bandwidth and its flops at the rate
+/// of its precision (element functions and reductions their bytes alone), and kNodeNs for each of its nodes
+/// in the graph. Caches, which make it faster, and blocks too few to fill the device, which make it slower,
+/// are left out. Throws kInvalidArgument before the first call; kUnsupported for a plan of the CPU.
+StepPrediction predict(CapturedFunction& step, const DataSheet& device);
+
+/// From one kernel of a CUDA graph to the next that waits for it: 1.3 us on an H100 (Spector et al., Look Ma,
+/// No Bubbles!, 2025).
+inline constexpr double kNodeNs = 1300;
 
 }  // namespace isochron::train

@@ -75,6 +75,22 @@ TEST(SharedLibrary, IsFoundInAPackageOfAPythonEnvironment) {
   }
 }
 
+TEST(SharedLibrary, FoldersOfTheLoadersPathComeFirst) {
+  const char* const before = std::getenv("LD_LIBRARY_PATH");
+  const std::string kept = before != nullptr ? before : "";
+  ::setenv("LD_LIBRARY_PATH", ":/first/lib::/second/lib", 1);
+  const std::vector<std::filesystem::path> folders = nvidia_folders();
+  if (before != nullptr) {
+    ::setenv("LD_LIBRARY_PATH", kept.c_str(), 1);
+  } else {
+    ::unsetenv("LD_LIBRARY_PATH");
+  }
+  ASSERT_GE(folders.size(), 3u);
+  EXPECT_EQ(folders[0], "/first/lib");
+  EXPECT_EQ(folders[1], "/second/lib");
+  EXPECT_EQ(folders[2], "/usr/local/cuda/lib64");
+}
+
 /// Ends the process, which can't forget a driver again, with 0 where the machine's serves or its lack is
 /// explained.
 [[noreturn]] void open_what_is_there() {
