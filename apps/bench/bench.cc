@@ -290,9 +290,9 @@ void run(const Options& options) {
   require_libraries(chosen, options);
   if (options.ranks) return bench_ranks(chosen, {options.how, options.seconds, options.steps, options.json});
   if (!options.json) {
-    fmt::print("{:<16} {:>9} {:>11} {:>11} {:>11} {:>6} {:>9} {:>12} {:>12} {:>12} {:>10} {:>7}\n", "case",
+    fmt::print("{:<16} {:>9} {:>11} {:>11} {:>11} {:>6} {:>9} {:>12} {:>12} {:>12} {:>10} {:>7}{}\n", "case",
                "steps", "p50", "p99", "min", "drift", "heap/step", "library/step", "arena", "activations",
-               "capture", "limits");
+               "capture", "limits", there ? "  nodes  chain" : "");
   }
   for (const BenchCase* entry : chosen) {
     const int64_t rss_before = observe::Sensors().read().rss_bytes;
@@ -317,12 +317,13 @@ void run(const Options& options) {
       fmt::print("{}\n", json.dump());
     } else {
       fmt::print(
-          "{:<16} {:>9} {:>11} {:>11} {:>11} {:>6.3f} {:>9.3g} {:>12.3g} {:>12} {:>12} {:>10} {:>7}\n",
+          "{:<16} {:>9} {:>11} {:>11} {:>11} {:>6.3f} {:>9.3g} {:>12.3g} {:>12} {:>12} {:>10} {:>7}{}\n",
           m.name, m.steps, observe::duration_text(m.p50_us * 1e3), observe::duration_text(m.p99_us * 1e3),
           observe::duration_text(m.min_us * 1e3), m.drift, m.heap_allocations, m.library_allocations,
           observe::bytes_text(static_cast<double>(m.arena_bytes)),
           observe::bytes_text(static_cast<double>(m.activation_bytes)),
-          observe::duration_text(m.capture_ms * 1e6), profile ? fmt::format("{:.2f}", m.limit_share) : "-");
+          observe::duration_text(m.capture_ms * 1e6), profile ? fmt::format("{:.2f}", m.limit_share) : "-",
+          there ? fmt::format(" {:>6} {:>6}", m.device_nodes, m.longest_chain) : "");
       if (several)
         fmt::print("{:<16} {} ranks: per step each sends {} and waits {} for the others\n", "",
                    comm::world()->size(), observe::bytes_text(m.bytes_sent),

@@ -12,9 +12,9 @@
 
 namespace isochron::cuda {
 
-/// Where NVIDIA's libraries may lie: the folders of LD_LIBRARY_PATH, and where the system's loader doesn't look
-/// for them, the toolkit's folder and those of NVIDIA's packages in the Python environments that VIRTUAL_ENV,
-/// CONDA_PREFIX and the python3 of PATH name.
+/// Where NVIDIA's libraries may lie: the folders of LD_LIBRARY_PATH, and where the system's loader doesn't
+/// look for them, the toolkit's folder and those of NVIDIA's packages in the Python environments that
+/// VIRTUAL_ENV, CONDA_PREFIX and the python3 of PATH name.
 std::vector<std::filesystem::path> nvidia_folders();
 
 class SharedLibrary {

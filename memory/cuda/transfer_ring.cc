@@ -75,15 +75,19 @@ std::span<std::byte* const> TransferRing::begin(std::span<const std::byte* const
   Slot& slot = slots_[static_cast<size_t>(batches_) % kSlots];
   Marks& marks = marks_of(batches_);
   marks.bytes = 0;
-  context.record(marks.begun, stream_);
-  for (size_t p = 0; p < parts.size(); ++p) blocks_[p] = block_of(parts[p], p);
+  for (size_t p = 0; p < parts.size(); ++p) {
+    blocks_[p] = block_of(parts[p], p);
+    if (parts[p] != nullptr && blocks_[p] == nullptr && part_bytes_[p] > 0)
+      std::memcpy(slot.pinned->data() + offsets_[p], parts[p], part_bytes_[p]);
+  }
+  context.record(marks.begun, stream_);  // what the host copied before is no copy to the device
   for (size_t p = 0; p < parts.size();) {
     size_t end = p + 1;
     if (blocks_[p] != nullptr) {
       marks.bytes += copy_from_block(parts[p], p, slot);
     } else if (parts[p] != nullptr) {
       while (end < parts.size() && parts[end] != nullptr && blocks_[end] == nullptr) ++end;
-      marks.bytes += copy_staged(parts, p, end, slot);
+      marks.bytes += copy_staged(p, end, slot);
     }
     p = end;
   }
@@ -105,15 +109,12 @@ size_t TransferRing::copy_from_block(const std::byte* part, size_t index, const 
   return bytes;
 }
 
-/// The parts [first, end), by way of the slot's page-locked memory.
-size_t TransferRing::copy_staged(std::span<const std::byte* const> parts, size_t first, size_t end,
-                                 const Slot& slot) {
-  std::byte* const pinned = slot.pinned->data();
-  for (size_t p = first; p < end; ++p) std::memcpy(pinned + offsets_[p], parts[p], part_bytes_[p]);
+/// The parts [first, end), from the slot's page-locked memory.
+size_t TransferRing::copy_staged(size_t first, size_t end, const Slot& slot) {
   const size_t bytes = offsets_[end - 1] + part_bytes_[end - 1] - offsets_[first];
   if (bytes > 0) {
-    gpu_->context().copy_to_device(reinterpret_cast<uintptr_t>(slot.parts[first]), pinned + offsets_[first],
-                                   bytes, stream_);
+    gpu_->context().copy_to_device(reinterpret_cast<uintptr_t>(slot.parts[first]),
+                                   slot.pinned->data() + offsets_[first], bytes, stream_);
   }
   return bytes;
 }

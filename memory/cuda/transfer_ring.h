@@ -50,7 +50,7 @@ class TransferRing {
   Marks& marks_of(int64_t batch) { return marks_[static_cast<size_t>(batch) % marks_.size()]; }
   PinnedBlock* block_of(const std::byte* part, size_t index) const;
   size_t copy_from_block(const std::byte* part, size_t index, const Slot& slot);
-  size_t copy_staged(std::span<const std::byte* const> parts, size_t first, size_t end, const Slot& slot);
+  size_t copy_staged(size_t first, size_t end, const Slot& slot);
   void retire(int64_t batch);
   size_t slot_bytes() const { return std::max<size_t>(offsets_.back(), 1); }
   void release();

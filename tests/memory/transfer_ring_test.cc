@@ -2,6 +2,8 @@
 #include "isochron/memory/cuda/transfer_ring.h"
 
 #include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/mman.h>
 
 #include <cstring>
 #include <vector>
@@ -201,6 +203,50 @@ TEST(TransferRing, PartsThatAreThereAreLeftOut) {
   ring.end();
   EXPECT_EQ(device.context->calls("copy_to_device"), 1);
   EXPECT_ERROR(ring.begin({parts, 1}), ErrorCode::kInvalidArgument, "a batch of 1 parts, expected 2");
+}
+
+/// A page whose first read tells how often a context was asked to record an event until then.
+class WatchedPage {
+ public:
+  explicit WatchedPage(SimulatedContext& context) {
+    watched_ = &context;
+    records_ = -1;
+    page_ = ::mmap(nullptr, kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct sigaction action = {};
+    action.sa_flags = SA_SIGINFO;
+    action.sa_sigaction = [](int, siginfo_t* fault, void*) {
+      records_ = watched_->calls("record");
+      const uintptr_t address = reinterpret_cast<uintptr_t>(fault->si_addr) & ~(kBytes - 1);
+      if (::mprotect(reinterpret_cast<void*>(address), kBytes, PROT_READ) != 0) std::abort();
+    };
+    ::sigaction(SIGSEGV, &action, &before_);
+  }
+  ~WatchedPage() {
+    ::sigaction(SIGSEGV, &before_, nullptr);
+    ::munmap(page_, kBytes);
+  }
+  const std::byte* data() const { return static_cast<const std::byte*>(page_); }
+  /// Before it was read first; -1 as long as it wasn't.
+  static int64_t records() { return records_; }
+
+ private:
+  static constexpr uintptr_t kBytes = 4096;
+  static inline SimulatedContext* watched_ = nullptr;
+  static inline int64_t records_ = -1;
+  void* page_;
+  struct sigaction before_ = {};
+};
+
+TEST(TransferRing, ACopysTimeBeginsBehindTheHostsOwn) {
+  RingDevice device;
+  TransferRing ring(device.gpu, kParts);
+  device.context->forget_calls();
+  const WatchedPage page(*device.context);
+  const int32_t a[3] = {};
+  const std::byte* parts[] = {reinterpret_cast<const std::byte*>(a), page.data()};
+  ring.begin(parts);
+  ring.end();
+  EXPECT_EQ(WatchedPage::records(), 0) << "the mark at which a copy begins was set before";
 }
 
 TEST(TransferRing, NothingIsTakenOnceItIsMade) {

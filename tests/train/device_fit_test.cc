@@ -2,6 +2,9 @@
 // and a host that waits only where it reads.
 #include <gmock/gmock.h>
 
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <limits>
 #include <numeric>
 
@@ -279,13 +282,20 @@ TEST(DeviceFit, FindsTheOpThatMadeANumberInfinite) {
                "the loss of step 4 of epoch 1 is NaN or infinite: first in [log] node 'log");
 }
 
-TEST(DeviceFit, TensorBoardHasItsWeights) {
+TEST(DeviceFit, TensorBoardHasItsWeightsAndTransfers) {
   const SimulatedGpu simulated;
   const TempFolder folder;
   Training training(kDevice);
   TensorBoard board(folder / "logs", {.optimizer = &training.optimizer, .histogram_freq = 1});
   training.fit({&board});
-  EXPECT_FALSE(std::filesystem::is_empty(folder / "logs"));
+  std::string written;
+  for (const auto& entry : std::filesystem::directory_iterator(folder / "logs" / "train")) {
+    std::ifstream file(entry.path(), std::ios::binary);
+    written.append(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  }
+  for (const char* tag : {"weights/", "transfer/bytes_per_batch", "transfer/copy_us_per_batch",
+                          "transfer/exposed_us_per_batch", "transfer/waited_us_per_batch"})
+    EXPECT_NE(written.find(tag), std::string::npos) << tag;
 }
 
 TEST(DeviceFit, WhatWasBuiltElsewhereMustBeMoved) {

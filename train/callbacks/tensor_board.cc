@@ -1,6 +1,7 @@
 #include "isochron/train/callbacks/tensor_board.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "isochron/core/base/error.h"
 #include "isochron/core/telemetry/counters.h"
@@ -156,12 +157,28 @@ void TensorBoard::write_memory(const RunState& run) {
   }
 }
 
+void TensorBoard::write_transfers(const RunState& run) {
+  if (run.captured == nullptr || run.captured->plan_count() == 0) return;
+  const cuda::TransferStats before = std::exchange(transferred_, run.captured->transfer_stats());
+  const int64_t transfers = transferred_.transfers - before.transfers;
+  if (transfers <= 0) return;  // or plans were evicted, with what they had counted
+  const auto scalar = [&](const char* name, double now, double then) {
+    train_->scalar(fmt::format("transfer/{}_per_batch", name), run.total_steps,
+                   (now - then) / static_cast<double>(transfers));
+  };
+  scalar("bytes", static_cast<double>(transferred_.bytes), static_cast<double>(before.bytes));
+  scalar("copy_us", transferred_.copy_ns * 1e-3, before.copy_ns * 1e-3);
+  scalar("exposed_us", transferred_.exposed_ns * 1e-3, before.exposed_ns * 1e-3);
+  scalar("waited_us", transferred_.waited_ns * 1e-3, before.waited_ns * 1e-3);
+}
+
 /// Nothing of an earlier fit's goes on, also where that ended by an error.
 void TensorBoard::on_train_begin(RunState&) {
   train_.reset();
   validation_.reset();
   next_batch_ = 0;
   resumed_at_.reset();
+  transferred_ = {};
 }
 
 void TensorBoard::on_batch_end(RunState& run, const Results& results) {
@@ -188,6 +205,7 @@ void TensorBoard::on_epoch_end(RunState& run, const Results& results) {
   }
   if (options_.histogram_freq > 0 && run.epoch % options_.histogram_freq == 0) write_histograms(run);
   if (options_.write_memory) write_memory(run);
+  if (options_.write_transfers) write_transfers(run);
   events.flush();
   if (validation_) validation_->flush();
 }

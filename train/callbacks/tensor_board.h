@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "isochron/memory/cuda/transfer_stats.h"
 #include "isochron/observe/record/event_file.h"
 #include "isochron/optim/optimizer.h"
 #include "isochron/train/callbacks/callback.h"
@@ -28,6 +29,9 @@ struct TensorBoardOptions {
   bool write_graph = true;
   /// Memory in use, reserved and resident, and by tag, at the end of epochs.
   bool write_memory = true;
+  /// Of a step on a device, at the end of epochs: what it cost to bring it its batches, a batch of that epoch
+  /// on average (memory/cuda/transfer_stats.h), as "transfer/...".
+  bool write_transfers = true;
 };
 
 /// Scalars in Keras's places and under its names: LOG_DIR/train and LOG_DIR/validation, "epoch_loss",
@@ -59,12 +63,14 @@ class TensorBoard : public Callback {
   void write_graph(const RunState& run);
   void write_histograms(const RunState& run);
   void write_memory(const RunState& run);
+  void write_transfers(const RunState& run);
 
   std::filesystem::path log_dir_;
   TensorBoardOptions options_;
   std::unique_ptr<observe::EventFile> train_, validation_;  // made when there is something to write
   int64_t next_batch_ = 0;
   std::optional<int64_t> resumed_at_;  // steps done then
+  cuda::TransferStats transferred_;    // at the end of the epoch before
 };
 
 }  // namespace isochron::train
