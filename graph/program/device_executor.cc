@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "isochron/core/base/error.h"
@@ -30,25 +32,72 @@ DeviceExecutor::DeviceExecutor(std::shared_ptr<cuda::Gpu> gpu, std::unique_ptr<c
       module_(std::move(module)),
       blocking_(launch_blocking()),
       one_by_one_(one_by_one || blocking_),
-      replay_(gpu_) {}
+      replay_(std::make_unique<DeviceReplay>(gpu_)) {}
 
 DeviceExecutor::~DeviceExecutor() = default;
 
 void DeviceExecutor::run(Program& program) {
   if (one_by_one_) return enqueue(program, gpu_->stream());
-  if (replay_.recordings() < kMostRecordings || replay_.has(program.inputs)) {
-    replay_.run(program.inputs, [&](cuda::Stream stream) { enqueue(program, stream); });
+  if (trial_) end_trial(program);
+  const bool copied =
+      replay_->recordings() >= kMostRecordings && replay_->find(program.inputs) == cuda::GraphExec::kNone;
+  if (copied) copy_inputs(program);
+  const Recorded found = recorded(program, copied ? copied_ : program.inputs);
+  cuda::Context& context = gpu_->context();
+  if (trial_ && trial_->goes_on()) {
+    trial_->begin();
+    context.launch(trial_->in_order() ? found.in_order : found.graph, gpu_->stream());
+    trial_->end();
   } else {
-    run_copied(program);
+    context.launch(found.graph, gpu_->stream());
   }
-  program.report.device_nodes = replay_.counts().total();
+  program.report.device_nodes = replay_->counts().total();
 }
 
 void DeviceExecutor::record(Program& program) {
-  if (!one_by_one_) replay_.prepare(program.inputs, [&](cuda::Stream stream) { enqueue(program, stream); });
+  if (!one_by_one_) recorded(program, program.inputs);
 }
 
-void DeviceExecutor::run_copied(Program& program) {
+void DeviceExecutor::forget() {
+  replay_->forget();
+  if (in_order_) in_order_->forget();
+}
+
+/// What was recorded of the steps with inputs at these addresses, now or before.
+DeviceExecutor::Recorded DeviceExecutor::recorded(Program& program, std::span<std::byte* const> inputs) {
+  if (!tried_ && program.report.longest_chain < program.steps.size()) {
+    trial_ = std::make_unique<OrderTrial>(gpu_);
+    in_order_ = std::make_unique<DeviceReplay>(gpu_);
+  }
+  tried_ = true;
+  const auto recorded_by = [&](DeviceReplay& replay, bool in_order) {
+    if (const cuda::GraphExec known = replay.find(inputs); known != cuda::GraphExec::kNone) return known;
+    return replay.record(inputs, [&](cuda::Stream stream) {
+      const std::vector<std::byte*> given = program.inputs;
+      for (size_t i = 0; i < inputs.size(); ++i) program.bind_input(i, inputs[i]);
+      in_order ? enqueue_in_order(program, stream) : enqueue(program, stream);
+      for (size_t i = 0; i < given.size(); ++i) program.bind_input(i, given[i]);
+    });
+  };
+  const cuda::GraphExec graph = recorded_by(*replay_, false);
+  return {graph, in_order_ ? recorded_by(*in_order_, true) : graph};
+}
+
+/// Keeps the faster order, once it is known.
+void DeviceExecutor::end_trial(Program& program) {
+  const std::optional<bool> in_order = trial_->in_order_is_faster();
+  if (!in_order) return;
+  if (*in_order) {
+    std::swap(replay_, in_order_);
+    program.after.clear();
+    program.report.longest_chain = program.steps.size();
+  }
+  in_order_->forget_idle();
+  in_order_.reset();
+  trial_.reset();
+}
+
+void DeviceExecutor::copy_inputs(Program& program) {
   if (copied_.empty()) {
     std::vector<Ref<Storage>> copies;
     for (const size_t bytes : program.input_bytes) copies.push_back(gpu_->allocate(bytes, "copied input"));
@@ -57,18 +106,16 @@ void DeviceExecutor::run_copied(Program& program) {
   }
   for (size_t i = 0; i < copied_.size(); ++i)
     cuda::copy_within(gpu_->context(), copied_[i], program.inputs[i], program.input_bytes[i], gpu_->stream());
-  replay_.run(copied_, [&](cuda::Stream stream) {
-    const std::vector<std::byte*> given = program.inputs;
-    for (size_t i = 0; i < copied_.size(); ++i) program.bind_input(i, copied_[i]);
-    enqueue(program, stream);
-    for (size_t i = 0; i < given.size(); ++i) program.bind_input(i, given[i]);
-  });
 }
 
 void DeviceExecutor::enqueue(Program& program, cuda::Stream stream) {
   const bool capturing = gpu_->context().capturing(stream);
   if (!program.after.empty() && capturing) return enqueue_side_by_side(program, stream);
   if (blocking_ && !capturing) return run_blocking(program, stream);
+  enqueue_in_order(program, stream);
+}
+
+void DeviceExecutor::enqueue_in_order(Program& program, cuda::Stream stream) {
   for (Program::Step& step : program.steps) put(step, stream);
 }
 

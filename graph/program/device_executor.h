@@ -1,4 +1,5 @@
-// Runs a program on a device: its steps are recorded once as a CUDA graph and launched as a whole. Where
+// Runs a program on a device: its steps are recorded once as a CUDA graph and launched as a whole. Steps that
+// don't need each other run side by side, unless the first runs show that they are faster in order. Where
 // CUDA_LAUNCH_BLOCKING is set to other than 0, each step is launched by itself and waited for instead, so
 // that an error names the instruction that it came from.
 #pragma once
@@ -8,6 +9,7 @@
 
 #include "isochron/graph/program/device_replay.h"
 #include "isochron/graph/program/executor.h"
+#include "isochron/graph/program/order_trial.h"
 
 namespace isochron::cuda {
 class KernelModule;
@@ -30,18 +32,28 @@ class DeviceExecutor final : public Executor {
   void run(Program& program) override;
   void profile(Program& program, std::span<int64_t> times_ns) override;
   void record(Program& program) override;
-  void forget() override { replay_.forget(); }
+  void forget() override;
   void enqueue(Program& program, cuda::Stream stream) override;
 
  private:
+  void enqueue_in_order(Program& program, cuda::Stream stream);
   void enqueue_side_by_side(Program& program, cuda::Stream stream);
   void run_blocking(Program& program, cuda::Stream stream);
-  void run_copied(Program& program);
+  void copy_inputs(Program& program);
+  struct Recorded {
+    cuda::GraphExec graph, in_order;  // the same but in a trial
+  };
+  Recorded recorded(Program& program, std::span<std::byte* const> inputs);
+  void end_trial(Program& program);
 
   const std::shared_ptr<cuda::Gpu> gpu_;
   const std::unique_ptr<cuda::KernelModule> module_;
   const bool blocking_, one_by_one_;
-  DeviceReplay replay_;
+  std::unique_ptr<DeviceReplay> replay_;
+  // As long as it isn't known which order is faster.
+  std::unique_ptr<DeviceReplay> in_order_;
+  std::unique_ptr<OrderTrial> trial_;
+  bool tried_ = false;                // or nothing is to be tried
   std::vector<Ref<Storage>> copies_;  // of the inputs
   std::vector<std::byte*> copied_;    // where these begin
 };

@@ -15,26 +15,15 @@ DeviceReplay::~DeviceReplay() {
   }
 }
 
-void DeviceReplay::run(std::span<std::byte* const> inputs, const std::function<void(cuda::Stream)>& enqueue) {
-  gpu_->context().launch(prepare(inputs, enqueue), gpu_->stream());
-}
-
-const DeviceReplay::Recording* DeviceReplay::find(std::span<std::byte* const> inputs) const {
+cuda::GraphExec DeviceReplay::find(std::span<std::byte* const> inputs) const {
   const auto found = std::ranges::find_if(
       recordings_, [&](const Recording& one) { return std::ranges::equal(one.inputs, inputs); });
-  return found == recordings_.end() ? nullptr : &*found;
+  return found == recordings_.end() ? cuda::GraphExec::kNone : found->graph;
 }
 
-cuda::GraphExec DeviceReplay::prepare(std::span<std::byte* const> inputs,
-                                      const std::function<void(cuda::Stream)>& enqueue) {
-  if (const Recording* known = find(inputs)) return known->graph;
+cuda::GraphExec DeviceReplay::record(std::span<std::byte* const> inputs,
+                                     const std::function<void(cuda::Stream)>& enqueue) {
   note_made(Made::kPlan);
-  const cuda::GraphExec graph = record(enqueue);
-  recordings_.push_back({{inputs.begin(), inputs.end()}, graph});
-  return graph;
-}
-
-cuda::GraphExec DeviceReplay::record(const std::function<void(cuda::Stream)>& enqueue) {
   cuda::Context& context = gpu_->context();
   if (recording_stream_ == cuda::Stream::kNone) recording_stream_ = context.create_stream(false);
   const cuda::Stream stream = recording_stream_;
@@ -46,12 +35,17 @@ cuda::GraphExec DeviceReplay::record(const std::function<void(cuda::Stream)>& en
     context.destroy(executable);
     throw;
   }
+  recordings_.push_back({{inputs.begin(), inputs.end()}, executable});
   return executable;
 }
 
 void DeviceReplay::forget() {
   if (recordings_.empty()) return;
   gpu_->synchronize();
+  forget_idle();
+}
+
+void DeviceReplay::forget_idle() {
   for (const Recording& recording : recordings_) gpu_->context().destroy(recording.graph);
   recordings_.clear();
 }

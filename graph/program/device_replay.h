@@ -18,15 +18,16 @@ class DeviceReplay {
   DeviceReplay(const DeviceReplay&) = delete;
   DeviceReplay& operator=(const DeviceReplay&) = delete;
 
-  /// Launches what was recorded for `inputs`. Else calls `enqueue`, which puts all work in the stream that it
-  /// is given, and records that first. Throws kCaptureViolation where a call can't be captured, kOutOfMemory.
-  void run(std::span<std::byte* const> inputs, const std::function<void(cuda::Stream)>& enqueue);
-  /// As `run`, but for the launch.
-  cuda::GraphExec prepare(std::span<std::byte* const> inputs,
-                          const std::function<void(cuda::Stream)>& enqueue);
-  bool has(std::span<std::byte* const> inputs) const { return find(inputs) != nullptr; }
+  /// What was recorded for `inputs`; kNone for none.
+  cuda::GraphExec find(std::span<std::byte* const> inputs) const;
+  /// Calls `enqueue`, which puts all work in the stream that it is given, and records that for `inputs`.
+  /// Throws kCaptureViolation where a call can't be captured, kOutOfMemory.
+  cuda::GraphExec record(std::span<std::byte* const> inputs,
+                         const std::function<void(cuda::Stream)>& enqueue);
   /// The addresses within have changed.
   void forget();
+  /// As forget(), of recordings of which the device runs none any more.
+  void forget_idle();
 
   cuda::Gpu& gpu() const { return *gpu_; }
   size_t recordings() const { return recordings_.size(); }
@@ -38,8 +39,6 @@ class DeviceReplay {
     std::vector<std::byte*> inputs;
     cuda::GraphExec graph = cuda::GraphExec::kNone;
   };
-  const Recording* find(std::span<std::byte* const> inputs) const;
-  cuda::GraphExec record(const std::function<void(cuda::Stream)>& enqueue);
 
   const std::shared_ptr<cuda::Gpu> gpu_;
   /// Nothing runs in it. Another thread may copy and draw in the device's own one while a recording is made.

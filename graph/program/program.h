@@ -57,7 +57,8 @@ struct PlanReport {
   }
 };
 
-/// Its tables don't change once it is built; the addresses in them do, when the arena or an input moves.
+/// Its tables don't change once it is built, but for `after`, which is cleared where order turns out to be
+/// faster; the addresses in them do, when the arena or an input moves.
 struct Program {
   struct Step {
     Kernel* kernel;

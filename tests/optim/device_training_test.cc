@@ -12,6 +12,7 @@
 #include "isochron/graph/capture/apply.h"
 #include "isochron/graph/capture/variable.h"
 #include "isochron/graph/program/device_replay.h"
+#include "isochron/graph/program/order_trial.h"
 #include "isochron/graph/step/captured.h"
 #include "isochron/ops/control/control.h"
 #include "isochron/ops/control/scan.h"
@@ -152,7 +153,7 @@ TEST(DeviceTraining, WhatNeedsNothingOfEachOtherRunsSideBySideWithTheSameBits) {
     network.move_to(kDevice);
     auto step = network.step(kDevice, concurrent);
     std::vector<double> losses;
-    for (int i = 0; i < 20; ++i) losses.push_back(step(kBatchX, kBatchY).item<double>());
+    for (int i = 0; i < 12; ++i) losses.push_back(step(kBatchX, kBatchY).item<double>());
     const graph::PlanReport& report = step.plan_report();
     return std::tuple(losses, report.longest_chain, report.instructions);
   };
@@ -162,6 +163,44 @@ TEST(DeviceTraining, WhatNeedsNothingOfEachOtherRunsSideBySideWithTheSameBits) {
   EXPECT_EQ(chain, all);
   EXPECT_EQ(instructions, all);
   EXPECT_LT(forked_chain, all) << "the gradients of a layer's weights and of its input";
+}
+
+/// What a run takes by this clock: `in_order_ns` for each second one, 100 for the others.
+template <int64_t in_order_ns>
+int64_t clock_of_runs() {
+  static int64_t calls = 0, now = 0;
+  if (++calls % 2 == 0) now += calls % 4 == 0 ? in_order_ns : 100;
+  return now;
+}
+
+TEST(DeviceOrder, TheFasterOneIsKept) {
+  const auto train = [](int64_t (*clock)()) {
+    SimulatedGpu simulated({.clock = clock});
+    Network network;
+    network.move_to(kDevice);
+    const Tensor x = to_device(kBatchX, kDevice),
+                 y = to_device(kBatchY, kDevice);  // no copy that is timed too
+    auto step = network.step(kDevice);
+    std::vector<double> losses;
+    const int trial = 2 * static_cast<int>(graph::OrderTrial::kRunsEach);
+    for (int i = 0; i < trial; ++i) losses.push_back(step(x, y).item<double>());
+    EXPECT_LT(step.plan_report().longest_chain, step.plan_report().instructions) << "nothing is decided yet";
+    simulated.controls->forget_calls();
+    for (int i = 0; i < 3; ++i) losses.push_back(step(x, y).item<double>());
+    EXPECT_EQ(simulated.controls->calls("begin_capture"), 0) << "what is kept was recorded before";
+    EXPECT_EQ(simulated.controls->calls("record"), 0) << "nothing is timed any more";
+    EXPECT_EQ(simulated.controls->calls("launch graph"), 3);
+    const graph::PlanReport& report = step.plan_report();
+    return std::tuple(losses, report.longest_chain == report.instructions);
+  };
+  const auto [slower_losses, slower] = train(clock_of_runs<101>);
+  const auto [equal_losses, equal] = train(clock_of_runs<99>);
+  const auto [faster_losses, faster] = train(clock_of_runs<90>);
+  EXPECT_FALSE(slower);
+  EXPECT_FALSE(equal) << "by less than trials differ";
+  EXPECT_TRUE(faster);
+  EXPECT_EQ(slower_losses, faster_losses);
+  EXPECT_EQ(slower_losses, equal_losses);
 }
 
 TEST(DeviceTraining, BatchSlotsTakeTurnsWithoutBeingRecordedAgain) {
@@ -179,13 +218,14 @@ TEST(DeviceTraining, BatchSlotsTakeTurnsWithoutBeingRecordedAgain) {
     for (int i = 0; i < 12; ++i)
       EXPECT_EQ(largest(slots[static_cast<size_t>(i % slots_used)], y).item<double>(), i % slots_used);
   };
+  constexpr int kOrders = 2;  // as long as it is open which one is faster
   take_turns(4);
-  EXPECT_EQ(recordings(), 4);
+  EXPECT_EQ(recordings(), 4 * kOrders);
   take_turns(6);
-  EXPECT_EQ(recordings(), 5) << "of more, copies are made, at addresses of their own";
+  EXPECT_EQ(recordings(), 5 * kOrders) << "of more, copies are made, at addresses of their own";
   const auto live = simulated.gpu->pool().stats().live_allocations;
   take_turns(6);
-  EXPECT_EQ(recordings(), 5);
+  EXPECT_EQ(recordings(), 5 * kOrders);
   EXPECT_EQ(simulated.gpu->pool().stats().live_allocations, live);
 }
 
@@ -380,10 +420,11 @@ TEST(DeviceTraining, OthersUseTheDeviceWhileItsWorkIsRecorded) {
   const Tensor from = to_device(kBatchX, kDevice), to = to_device(zeros(kBatchX.shape()), kDevice);
   graph::DeviceReplay replay(gpu);
   const std::array<std::byte*, 1> inputs = {from.device_address()};
-  replay.run(inputs, [&](cuda::Stream stream) {
+  const cuda::GraphExec recorded = replay.record(inputs, [&](cuda::Stream stream) {
     std::thread([&] { EXPECT_EQ(to_device(kBatchY, kDevice).to_vector(), kBatchY.to_vector()); }).join();
     cuda::copy_within(gpu->context(), to.device_address(), from.device_address(), from.size_bytes(), stream);
   });
+  gpu->context().launch(recorded, gpu->stream());
   EXPECT_EQ(to.to_vector(), kBatchX.to_vector());
 }
 

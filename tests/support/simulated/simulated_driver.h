@@ -40,6 +40,8 @@ struct SimulatedDevice {
   bool stages_pageable = true;
   /// What memory holds at first.
   uint8_t first_byte = 0xcb;
+  /// Of the events that are recorded; null: now_ns().
+  int64_t (*clock)() = nullptr;
 };
 
 /// One with so much memory.

@@ -107,7 +107,7 @@ void SimulatedContext::record(Event event, Stream stream) {
   from.operations.push_back({[this, number, handle = static_cast<uintptr_t>(event)] {
                                recorded_.insert(number);
                                if (const auto found = events_.find(handle); found != events_.end())
-                                 found->second.time_ns = now_ns();
+                                 found->second.time_ns = device_.clock ? device_.clock() : now_ns();
                              },
                              {}});
 }

@@ -1,0 +1,59 @@
+#include "isochron/graph/program/order_trial.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "isochron/core/base/error.h"
+
+namespace isochron::graph {
+namespace {
+
+/// Less is what one trial differs from the next by.
+constexpr double kWorthIt = 0.98;
+
+double median(std::vector<double> times) {
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  return *middle;
+}
+
+}  // namespace
+
+OrderTrial::OrderTrial(std::shared_ptr<cuda::Gpu> gpu) : gpu_(std::move(gpu)) {
+  try {
+    for (Marks& marks : marks_) {
+      marks.begin = gpu_->context().create_event(true);
+      marks.end = gpu_->context().create_event(true);
+    }
+  } catch (...) {
+    release();
+    throw;
+  }
+}
+
+OrderTrial::~OrderTrial() { release(); }
+
+void OrderTrial::release() {
+  try {
+    for (const Marks& marks : marks_) {
+      for (const cuda::Event event : {marks.begin, marks.end})
+        if (event != cuda::Event::kNone) gpu_->context().destroy(event);
+    }
+  } catch (const Error&) {  // of a device that is lost, with all it had
+  }
+}
+
+void OrderTrial::begin() { gpu_->context().record(marks_.at(runs_).begin, gpu_->stream()); }
+
+void OrderTrial::end() { gpu_->context().record(marks_.at(runs_++).end, gpu_->stream()); }
+
+std::optional<bool> OrderTrial::in_order_is_faster() const {
+  cuda::Context& context = gpu_->context();
+  if (goes_on() || !context.done(marks_.back().end)) return std::nullopt;
+  std::array<std::vector<double>, 2> times_ns;
+  for (size_t run = 0; run < marks_.size(); ++run)
+    times_ns[run % 2].push_back(context.elapsed_ns(marks_[run].begin, marks_[run].end));
+  return median(times_ns[1]) < kWorthIt * median(times_ns[0]);
+}
+
+}  // namespace isochron::graph
