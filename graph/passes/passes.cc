@@ -16,6 +16,7 @@ namespace isochron::graph {
 namespace {
 
 constexpr size_t kFoldLimitBytes = size_t{1} << 20;  // larger results cost more memory than they save time
+constexpr size_t kFoldBroadcastLimitBytes = size_t{64} << 10;
 
 bool is_op(const Value* value, std::string_view name) {
   return value->producer && value->producer->op->name == name;
@@ -114,7 +115,10 @@ ElementProgram program_of(const Node& node) {
   return elementwise_program(node.op->element, inputs, node.outputs[0]->spec);
 }
 
-void fold_constants(Graph& graph) {
+namespace {
+
+/// `may_grow`: also where the result is larger than what it is made of.
+void fold(Graph& graph, size_t limit_bytes, bool may_grow) {
   Rewriter rewriter(graph);
   for (const auto& node : graph.nodes()) {
     rewriter.update_inputs(*node);
@@ -125,8 +129,7 @@ void fold_constants(Graph& graph) {
     for (const Value* output : node->outputs) bytes += output->spec.size_bytes();
     size_t input_bytes = 0;
     for (const Value* input : node->inputs) input_bytes += input->spec.size_bytes();
-    // A broadcast is left to fusion, which reads the small operand.
-    if (!constant || bytes > kFoldLimitBytes || bytes > input_bytes) continue;
+    if (!constant || bytes > limit_bytes || (!may_grow && bytes > input_bytes)) continue;
     std::vector<Tensor> inputs;
     for (const Value* input : node->inputs) inputs.push_back(input->bound);
     std::vector<Tensor> results;
@@ -143,6 +146,15 @@ void fold_constants(Graph& graph) {
   rewriter.finish();
   remove_dead_code(graph);
 }
+
+}  // namespace
+
+void fold_constants(Graph& graph) {
+  // A broadcast is left to fusion, which reads the small operand.
+  fold(graph, kFoldLimitBytes, false);
+}
+
+void fold_broadcasts(Graph& graph) { fold(graph, kFoldBroadcastLimitBytes, true); }
 
 void simplify_algebra(Graph& graph) {
   Rewriter rewriter(graph);
@@ -216,6 +228,9 @@ const std::vector<PassInfo>& passes() {
       {"fuse", "fuse elementwise chains with closing reductions", plain<fuse_elementwise>, false, "fused"},
       {"precision", "store tensors in 16 bits where the policy wants it",
        [](Graph& graph, const PassOptions& options) { cast_to_precision(graph, options.precision); }},
+      {"fold_broadcasts",
+       "evaluate what only depends on constants and grows, where nothing was fused with it",
+       plain<fold_broadcasts>},
       {"epilogues", "let a matrix product do what is added to it, and a relu behind", plain<absorb_epilogues>,
        true, "matmul_add"},
       {"overlap", "start sums over ranks while the backward pass goes on", plain<start_collectives_early>,

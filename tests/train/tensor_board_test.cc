@@ -125,10 +125,10 @@ TEST(GraphDump, WritesEveryStageOfEveryTrace) {
   {
     GraphDump dump(folder / "graphs");
     training.fit({.epochs = 1, .validation_data = training.validation});
-    ASSERT_EQ(dump.stages().size(), 11u + 10u) << "the evaluation has no backward pass";
+    ASSERT_EQ(dump.stages().size(), 12u + 11u) << "the evaluation has no backward pass";
     EXPECT_EQ(dump.stages().front().name, "forward");
-    EXPECT_EQ(dump.stages()[11].function, "evaluation");
-    EXPECT_GT(dump.stages()[1].nodes, dump.stages()[10].nodes);
+    EXPECT_EQ(dump.stages()[12].function, "evaluation");
+    EXPECT_GT(dump.stages()[1].nodes, dump.stages()[11].nodes);
     EXPECT_THAT(dump.table(), testing::AllOf(HasSubstr("graphs of 'train step' for (f32(2, 2), f32(2, 3))"),
                                              HasSubstr("planned")));
     dump.write_csv();

@@ -110,7 +110,7 @@ TEST(Stages, EveryTraceShowsItsRoad) {
   step(ones({3}));
   set_graph_stage_sink({});
   EXPECT_THAT(seen, ElementsAre("forward", "traced", "dead_code", "fold_constants", "simplify", "cse",
-                                "recompute", "fuse", "precision", "overlap", "planned"));
+                                "recompute", "fuse", "precision", "fold_broadcasts", "overlap", "planned"));
   EXPECT_LT(nodes.front(), nodes[1]);
   EXPECT_LT(nodes.back(), nodes[1]);
   seen.clear();

@@ -52,6 +52,12 @@ TEST(Passes, ConstantsFoldUnlessLargeBroadcastOrVariable) {
   auto broadcast = trace({}, [&](In) { return broadcast_to(scalar(2), {1000}); });
   fold_constants(*broadcast);
   EXPECT_EQ(broadcast->node_count(), 1u) << "reading one number is cheaper than a thousand";
+  fold_broadcasts(*broadcast);
+  EXPECT_EQ(broadcast->node_count(), 0u);
+  EXPECT_EQ(broadcast->outputs()[0]->bound.to_vector(), std::vector<double>(1000, 2));
+  auto wide = trace({}, [&](In) { return broadcast_to(scalar(2), {100'000}); });
+  fold_broadcasts(*wide);
+  EXPECT_EQ(wide->node_count(), 1u) << "it would cost more memory than it saves time";
   const Tensor large = constant(zeros({512, 1024}));
   auto limited = trace({}, [&](In) { return large + 1.0; });
   fold_constants(*limited);
@@ -210,7 +216,7 @@ TEST(Passes, AreSwitchedByNameAndShown) {
   auto graph = trace({kVector}, function);
   run_passes(*graph, options);
   EXPECT_THAT(ran, ElementsAre("dead_code", "fold_constants", "simplify", "cse", "recompute", "fuse",
-                               "precision", "overlap"));
+                               "precision", "fold_broadcasts", "overlap"));
   EXPECT_THAT(op_names(*graph), ElementsAre("fused"));
   const size_t all = ran.size();
   for (const std::string& pass : std::vector<std::string>(ran)) {
@@ -230,7 +236,7 @@ TEST(Passes, AreSwitchedByNameAndShown) {
   EXPECT_ERROR(
       run_passes(*graph, options), ErrorCode::kInvalidArgument,
       "no pass 'fusion'; passes are dead_code, fold_constants, simplify, cse, recompute, fuse, precision, "
-      "epilogues, overlap, or all");
+      "fold_broadcasts, epilogues, overlap, or all");
 }
 
 TEST(Graph, CheckFindsAReadBeforeItsProducer) {
