@@ -111,7 +111,7 @@ export-tools:  ## Chromium, Graphviz and, in build/tools, TensorBoard: for the t
 
 device-bundle: deps  ## build/device-bundle.tar.gz: all that scripts/first-device.sh needs on a machine without a compiler
 	@$(call configure,release)
-	cmake --build --preset release -j $(JOBS) --target isochron_command
+	cmake --build --preset release -j $(JOBS) --target isochron_command core_test
 	scripts/device-bundle.sh $(command) build/device-bundle.tar.gz
 
 ops-reference: deps  ## write docs/ops.md from the registry of ops

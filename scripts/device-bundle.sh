@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # The command with what it takes to run it on another machine, as an archive: scripts/device-bundle.sh COMMAND ARCHIVE
 #
-# Holds bin/isochron, stripped; lib, its libraries but for the C and C++ ones, and libcudadevrt.a where the toolkit is;
-# scripts/first-device.sh, bench/peers, datasets and docs, which it reads. NVIDIA's other libraries are the machine's:
-# those of the toolkit or of python3's wheels.
+# Holds bin/isochron and, where it lies beside COMMAND, bin/core_test, which tests the driver's contract, both stripped; lib,
+# their libraries but for the C and C++ ones, and libcudadevrt.a where the toolkit is; scripts/first-device.sh, bench/peers,
+# datasets and docs, which it reads. NVIDIA's other libraries are the machine's: those of the toolkit or of python3's
+# wheels. Fails above 60 MiB.
 set -euo pipefail
 command=$(realpath "$1")
 archive=$(realpath -m "$2")
@@ -11,9 +12,11 @@ cd "$(dirname "$0")/.."
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 mkdir -p "$folder"/{bin,lib,scripts,bench}
-strip -o "$folder/bin/isochron" "$command"
-ldd "$command" | awk '$2 == "=>" {print $3}' | grep -v -E '/(libc|libm|libgcc_s|libstdc\+\+)\.so' |
-  xargs -I{} cp -L {} "$folder/lib"
+programs=("$command")
+[ ! -x "$(dirname "$command")/core_test" ] || programs+=("$(dirname "$command")/core_test")
+for program in "${programs[@]}"; do strip -o "$folder/bin/$(basename "$program")" "$program"; done
+ldd "${programs[@]}" | awk '$2 == "=>" {print $3}' | grep -v -E '/(libc|libm|libgcc_s|libstdc\+\+)\.so' |
+  sort -u | xargs -I{} cp -L {} "$folder/lib"
 cp scripts/first-device.sh "$folder/scripts"
 cp -r bench/peers "$folder/bench"
 cp -r datasets docs "$folder"
@@ -24,4 +27,5 @@ else
   echo "there is no $runtime: conditions will run where the machine has one" >&2
 fi
 tar -C "$folder" -czf "$archive" .
+[ "$(stat -c %s "$archive")" -le $((60 << 20)) ] || { echo "$archive is larger than 60 MiB" >&2; exit 1; }
 printf '%s: %s\n' "$archive" "$(du -h "$archive" | cut -f 1)"

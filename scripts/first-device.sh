@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# What to run on a device that has not run Isochron yet, in pieces of some minutes each:
+# What to run on a device that has not run Isochron yet, in pieces of ten minutes at most each, after which no further step
+# of one begins:
 #
 #     scripts/first-device.sh [--bin FOLDER] [--out FOLDER] [--jobs N] [--ops "NAME..."] PIECE...
 #
-#     check    the driver, the libraries, a small captured step and one with a conditional update
+#     check    the driver by its contract, the libraries, a small captured step and one with a conditional update
 #     verify   every op on the device and on the CPU, a process an op
 #     train    every bundled model in every precision, some steps; errors that must end with their exit codes
 #     memcheck, racecheck, initcheck    compute-sanitizer over each op and a training
@@ -16,9 +17,9 @@
 # simulated_driver has it: what is printed tells nothing but that the commands run. Programs of NVIDIA's that aren't there
 # are left out, and so is PyTorch.
 #
-# --bin: a folder with `isochron` (build/release/bin, else bin beside this script's folder); --out: a folder for a log
-# of each step and steps.jsonl, a line a step with its exit code and seconds; --ops: check these alone. Exits with 1 if
-# a step failed.
+# --bin: a folder with `isochron` and the tests of the driver's contract, `core_test` (build/release/bin, else bin beside
+# this script's folder); --out: a folder for a log of each step, steps.jsonl, a line a step with its exit code and seconds,
+# and PIECE.json, which has those of the piece; --ops: check these alone. Exits with 1 if a step failed or was left out.
 set -uo pipefail
 
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -44,7 +45,8 @@ done
 [ ${#pieces[@]} -gt 0 ] || { echo "no piece is named; see --help" >&2; exit 2; }
 mkdir -p "$out" || exit 2
 out=$(cd "$out" && pwd)
-isochron=$(cd "$bin" && pwd)/isochron || exit 2
+bin=$(cd "$bin" && pwd) || exit 2
+isochron=$bin/isochron
 : >>"$out/steps.jsonl" && before=$(wc -l <"$out/steps.jsonl") || exit 2  # steps of pieces that ran before
 export ISOCHRON_DATASETS=${ISOCHRON_DATASETS:-$here/datasets}
 own_libraries=${LD_LIBRARY_PATH:-}  # what python3 runs with
@@ -65,6 +67,11 @@ trap end_all TERM INT
 step() {
   local name=$1 seconds=$2 expected=$3 began=$EPOCHREALTIME rc took ok=true
   shift 3
+  if [ -z "$dry" ] && [ $SECONDS -ge "$deadline" ]; then
+    printf '{"step": "%s", "ok": false, "left_out": "the ten minutes of its piece are over"}\n' "$name" >>"$out/steps.jsonl"
+    printf 'LEFT OUT %s: the ten minutes of its piece are over\n' "$name"
+    return 1
+  fi
   [ -z "$dry" ] || expected=${in_dry:-$expected}
   (cd "$out" && exec timeout -k 5 "$seconds" "$@") >"$out/$name.txt" 2>&1 </dev/null &
   wait $!
@@ -114,6 +121,10 @@ train_on() {
 check() {
   ! has nvidia-smi || step nvidia-smi 30 0 nvidia-smi
   step doctor 60 0 "$isochron" doctor
+  if [ -x "$bin/core_test" ]; then
+    in_dry="0|1" in_dry_says='tests from 1 test suite ran' step contract 120 0 \
+      env ISOCHRON_TEST_DRIVER=machine "$bin/core_test" --gtest_filter='Over/Contexts.*'
+  fi
   # With mixed_f16 the update is conditional, which takes libcudadevrt.a.
   verify_op verify-add 60 add && train_on train-regress 60 0 regress --epochs 1 --steps 20 &&
     train_on train-regress-conditional 60 0 regress --epochs 1 --steps 20 --precision mixed_f16
@@ -236,9 +247,21 @@ flat() {
   step compare 300 0 "$isochron" compare gpu-memory transfers "${on_device[@]}" --out compare
 }
 
+# PIECE.json: what steps.jsonl has from line FIRST on.
+summary() {  # summary PIECE FIRST SECONDS
+  local steps
+  steps=$(tail -n +"$2" "$out/steps.jsonl")
+  printf '{"piece": "%s", "ok": %s, "seconds": %d, "steps": [\n%s\n]}\n' "$1" \
+    "$(grep -q '"ok": false' <<<"$steps" && echo false || echo true)" "$3" "$(sed '$!s/$/,/' <<<"$steps")" >"$out/$1.json"
+}
+
 for piece in "${pieces[@]}"; do
   echo "== $piece"
-  $piece && continue
+  began=$SECONDS deadline=$((SECONDS + 600)) first=$(($(wc -l <"$out/steps.jsonl") + 1))
+  $piece
+  rc=$?
+  summary "$piece" "$first" $((SECONDS - began))
+  [ $rc -ne 0 ] || continue
   # Where NVRTC or its linker isn't to be had, nothing can be tried.
   [ -n "$dry" ] && [ $piece = check ] && grep -q ' is not found: ' "$out/verify-add.txt" && exit 77
   [ $piece = check ] && exit 1
