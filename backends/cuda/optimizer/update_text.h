@@ -26,25 +26,47 @@ ISOCHRON_SCALAR unsigned parameter_of(const unsigned* first_block, unsigned coun
   return low;
 }
 
-/// This thread's part of the elements from `begin` on. `at`: parameter, states, gradient, and where the new
-/// parameter and the new states go.
+/// This thread's part of the elements [begin, end), kEach at a time.
+template <template <class> class RuleOf, typename T, int kEach>
+ISOCHRON_SCALAR void update_parts(const UpdateNumbers& numbers, void* const* at, unsigned long long begin,
+                                  unsigned long long end) {
+  using M = ScalarMath<T>;
+  using Rule = RuleOf<M>;
+  using Part = Pack<T, kEach>;
+  const Rule rule(numbers);
+  const T parameter_factor = M::set(numbers.parameter_factor), factor = M::set(numbers.gradient_factor);
+  void* const* to = at + 2 + Rule::kStates;
+  for (unsigned long long i = begin / kEach + threadIdx.x; i < end / kEach; i += kUpdateThreads) {
+    Part parameter = static_cast<const Part*>(at[0])[i];
+    const Part gradient = static_cast<const Part*>(at[1 + Rule::kStates])[i];
+    Part states[Rule::kStates + 1];
+    for (int k = 0; k < Rule::kStates; ++k) states[k] = static_cast<const Part*>(at[1 + k])[i];
+    for (int e = 0; e < kEach; ++e) {
+      T s[Rule::kStates + 1];
+      for (int k = 0; k < Rule::kStates; ++k) s[k] = states[k].of[e];
+      parameter.of[e] = rule(parameter.of[e] * parameter_factor, gradient.of[e] * factor, s);
+      for (int k = 0; k < Rule::kStates; ++k) states[k].of[e] = s[k];
+    }
+    static_cast<Part*>(to[0])[i] = parameter;
+    for (int k = 0; k < Rule::kStates; ++k) static_cast<Part*>(to[1 + k])[i] = states[k];
+  }
+}
+
+/// This thread's part of a block's elements from `begin` on. `at`: parameter, states, gradient, and where the
+/// new parameter and the new states go.
 template <template <class> class RuleOf, typename T>
 ISOCHRON_SCALAR void update_elements(const UpdateNumbers& numbers, void* const* at, unsigned long long begin,
                                      unsigned long long elems) {
-  using M = ScalarMath<T>;
-  using Rule = RuleOf<M>;
-  const Rule rule(numbers);
-  const T parameter_factor = M::set(numbers.parameter_factor), factor = M::set(numbers.gradient_factor);
-  for (unsigned long long i = begin + threadIdx.x; i < begin + kUpdateBlock && i < elems;
-       i += kUpdateThreads) {
-    T s[Rule::kStates + 1];
-    for (int k = 0; k < Rule::kStates; ++k) s[k] = static_cast<const T*>(at[1 + k])[i];
-    const T p = rule(static_cast<const T*>(at[0])[i] * parameter_factor,
-                     static_cast<const T*>(at[1 + Rule::kStates])[i] * factor, s);
-    void* const* to = at + 2 + Rule::kStates;
-    static_cast<T*>(to[0])[i] = p;
-    for (int k = 0; k < Rule::kStates; ++k) static_cast<T*>(to[1 + k])[i] = s[k];
-  }
+  constexpr int kTensors = 3 + 2 * RuleOf<ScalarMath<T>>::kStates;
+  constexpr int kWide = 16 / sizeof(T);
+  const unsigned long long block_end = begin + kUpdateBlock;
+  const unsigned long long end = block_end < elems ? block_end : elems;
+  bool aligned = true;
+  for (int k = 0; k < kTensors; ++k)
+    aligned = aligned && reinterpret_cast<unsigned long long>(at[k]) % 16 == 0;
+  const unsigned long long wide_end = aligned ? end - end % kWide : begin;
+  update_parts<RuleOf, T, kWide>(numbers, at, begin, wide_end);
+  update_parts<RuleOf, T, 1>(numbers, at, wide_end, end);
 }
 
 /// This block's part of the listed rows of a table, which has rows of `row_elems` elements. `values`: their
