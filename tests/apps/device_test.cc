@@ -101,6 +101,15 @@ TEST(OnADevice, CasesOfTheBenchAreTimed) {
               Ends(2, "runs on the CPU only; leave --device out"));
 }
 
+TEST(OnADevice, PlainKernelsAreTimedWhereThatIsAskedForAlone) {
+  const TrainingGpu simulated({}, false, /*libraries=*/false);
+  EXPECT_THAT(run_on_device("bench --case tiny --device cuda --steps 3"),
+              Ends(2, "matrix products would run in plain kernels, which are slow"));
+  const Outcome plain = run_on_device("bench --case tiny --device cuda --steps 3 --plain-kernels");
+  EXPECT_THAT(plain, Ends(0, "In plain kernels, without NVIDIA's libraries: matrix products."));
+  EXPECT_THAT(plain.text, testing::HasSubstr("nodes  chain"));
+}
+
 TEST(OnADevice, ScenariosRun) {
   const TempFolder folder;
   const TrainingGpu simulated;

@@ -39,7 +39,7 @@ class SimulatedGpu {
     }
     gpu = cuda::Gpu::create(context,
                             libraries ? cuda::KernelSources{&compiler, {&products, &convolutions, &attention}}
-                                      : cuda::KernelSources{&compiler});
+                                      : cuda::KernelSources{&compiler, {}, {"matrix products"}});
     before_ = cuda::set_gpu(0, gpu);
   }
   ~SimulatedGpu() {
