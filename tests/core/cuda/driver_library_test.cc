@@ -349,6 +349,41 @@ TEST_F(DriverLibrary, HasBodiesOfWhatMayBeInThem) {
   ASSERT_DONE(cuStreamEndCapture(other_, &ended));
 }
 
+TEST_F(DriverLibrary, HasNodesInBodiesThatTheDeviceRunsItself) {
+  begin();
+  const CUgraph graph = capture(stream_).graph;
+  CUgraphNodeParams params = conditional(condition(graph));
+  CUgraphNode node = nullptr;
+  ASSERT_DONE(cuGraphAddNode(&node, graph, nullptr, nullptr, 0, &params));
+  const CUgraph body = params.conditional.phGraph_out[0];
+  for (const CUgraphNodeType type :
+       {CU_GRAPH_NODE_TYPE_HOST, CU_GRAPH_NODE_TYPE_WAIT_EVENT, CU_GRAPH_NODE_TYPE_EVENT_RECORD,
+        CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL, CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT, CU_GRAPH_NODE_TYPE_MEM_ALLOC,
+        CU_GRAPH_NODE_TYPE_MEM_FREE, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP}) {
+    CUgraphNodeParams refused{};
+    refused.type = type;
+    EXPECT_REFUSED(cuGraphAddNode(&node, body, nullptr, nullptr, 0, &refused), CUDA_ERROR_INVALID_VALUE,
+                   "nodes of other types");
+  }
+  ASSERT_DONE(
+      cuStreamBeginCaptureToGraph(other_, body, nullptr, nullptr, 0, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+  ASSERT_DONE(cuMemsetD8Async(memory_, 1, 4, other_));
+  ASSERT_DONE(cuMemcpyDtoDAsync(memory_ + 4, memory_, 4, other_));
+  CUgraphNodeParams empty{}, inner = conditional(condition(body));
+  empty.type = CU_GRAPH_NODE_TYPE_EMPTY;
+  ASSERT_DONE(cuGraphAddNode(&node, body, nullptr, nullptr, 0, &empty));
+  ASSERT_DONE(cuGraphAddNode(&node, body, nullptr, nullptr, 0, &inner));
+  CUgraphNode nodes[8] = {};
+  size_t count = std::size(nodes);
+  ASSERT_DONE(cuGraphGetNodes(body, nodes, &count));
+  std::vector<CUgraphNodeType> types(count);
+  for (size_t i = 0; i < count; ++i) ASSERT_DONE(cuGraphNodeGetType(nodes[i], &types[i]));
+  EXPECT_EQ(types, (std::vector{CU_GRAPH_NODE_TYPE_MEMSET, CU_GRAPH_NODE_TYPE_MEMCPY,
+                                CU_GRAPH_NODE_TYPE_EMPTY, CU_GRAPH_NODE_TYPE_CONDITIONAL}));
+  CUdeviceptr more = 0;  // would be a node that allocates
+  EXPECT_REFUSED(cuMemAllocAsync(&more, 4, other_), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "captur");
+}
+
 TEST_F(DriverLibrary, LoadsCodeOfItsCapability) {
   std::string elf(sizeof(Elf64_Ehdr), '\0');
   Elf64_Ehdr header{};
