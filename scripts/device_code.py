@@ -3,13 +3,15 @@
 
     scripts/device_code.py build/release/bin/isochron build/release/simulated_driver
         [--capability 7.5 9.0] [--case gpt] [--precision f32] [--out FILE] [--compare bench/results/device_code.json]
+    scripts/device_code.py --self-test    plant what is worse in a list and demand that each is found
 
 Each case is planned by `isochron bench --device cuda --plain-kernels` over the tests' libcuda.so.1, which takes on the given
 compute capability; what is compiled is read back from the cache. Of each kernel come registers a thread, bytes of stack
 (what doesn't fit in registers, and arrays that are indexed at run time), static shared memory, and how many loads from
 global memory read 16, 8 or fewer bytes. Exit status 1 where a kernel has more stack or shared memory than it may; with
---compare the kernels that are worse than in that file are named. --out writes such a file, a JSON object a line. What is
-compiled is kept in the folder that ISOCHRON_HOST_KERNELS names, for the next time. Without NVRTC it says so and exits 77.
+--compare the kernels that are worse than in that file are named, and exit status 1 where one has more stack or fewer loads
+of 16 bytes, if the same compiler made both. --out writes such a file, a JSON object a line. What is compiled is kept in the
+folder that ISOCHRON_HOST_KERNELS names, for the next time. Without NVRTC it says so and exits 77.
 """
 
 import argparse
@@ -19,6 +21,7 @@ import itertools
 import json
 import os
 import pathlib
+import re
 import shutil
 import struct
 import subprocess
@@ -104,7 +107,7 @@ def copy_all(paths, folder):
 
 
 def compile_case(arguments, case, precision, capability):
-    """({kernel: Kernel}, seconds)."""
+    """({kernel: Kernel}, the compiler's version, seconds)."""
     kept = None
     if folder := os.environ.get("ISOCHRON_HOST_KERNELS"):
         kept = pathlib.Path(folder) / "device_code" / f"{capability}-{case}-{precision}"
@@ -125,18 +128,19 @@ def compile_case(arguments, case, precision, capability):
             missing = "NVRTC is not found: " in done.stderr
             print(f"{case} {precision} for {capability}: {done.stderr.strip()}", file=sys.stderr)
             sys.exit(77 if missing else 1)
-        result = {}
+        result, versions = {}, set()
         used = [path for path in sorted(pathlib.Path(cache).glob("kernels-*.cubin")) if path.stat().st_mtime >= since]
         for path in used:
             content = path.read_bytes()
             result |= kernels_of(content[content.index(b"\x7fELF") :])
+            versions |= {found.decode() for found in re.findall(rb"compilation tools, release [\d.]+, V([\d.]+)", content)}
         if kept:
             copy_all(used, kept)
             for path in kept.glob("kernels-*.cubin"):
                 if pathlib.Path(cache) / path.name not in used:
                     with contextlib.suppress(OSError):
                         path.unlink()
-        return result, seconds
+        return result, " ".join(sorted(versions)), seconds
 
 
 def summary(label, kernels, seconds):
@@ -148,18 +152,68 @@ def summary(label, kernels, seconds):
 
 
 def worse(now, before):
-    """What of a kernel is worse than it was."""
-    found = []
-    if now.registers > before.registers + 8:
-        found.append(f"{now.registers} registers, {before.registers} before")
+    """([what of a kernel shall never get worse, and is], [what else is worse than it was])."""
+    found, else_found = [], []
     if now.stack > before.stack:
         found.append(f"{now.stack} bytes of stack, {before.stack} before")
     if now.loads_16 < before.loads_16:
         found.append(f"{now.loads_16} loads of 16 bytes, {before.loads_16} before")
-    return found
+    if now.registers > before.registers + 8:
+        else_found.append(f"{now.registers} registers, {before.registers} before")
+    return found, else_found
+
+
+def compared(record, before):
+    """([errors], [what is only told]) of a case's record beside the one that is listed, or None."""
+    if before is None:
+        return [], [f"{record['of']}: not in the list"]
+    same = record.get("compiler") == before.get("compiler")
+    told = [] if same else [f"{record['of']}: compiled by {record.get('compiler')}, listed of {before.get('compiler')}"]
+    errors = []
+    for name, kernel in record["kernels"].items():
+        if (old := before["kernels"].get(name)) is None:
+            told.append(f"{record['of']} {name}: not in the list")
+            continue
+        never, other = ([f"{record['of']} {name}: {text}" for text in texts] for texts in worse(Kernel(*kernel), Kernel(*old)))
+        errors += never if same else []
+        told += other if same else never + other
+    return errors, told
+
+
+def self_test():
+    kernel = Kernel(registers=40, stack=24, shared=2048, loads_16=4, loads_8=1, loads_4=8)
+
+    def record(compiler="13.0.88", name="matmul_1", **changes):
+        return {"of": "9.0 gpt f32", "compiler": compiler, "kernels": {name: list(kernel._replace(**changes))}}
+
+    # What is planted, how many errors it is, and how many differences that are only told.
+    planted = {
+        "nothing": (record(), 0, 0),
+        "what is better": (record(stack=0, registers=30, loads_16=6), 0, 0),
+        "a spill": (record(stack=32), 1, 0),
+        "a lost wide load": (record(loads_16=3, loads_8=3), 1, 0),
+        "both": (record(stack=32, loads_16=0), 2, 0),
+        "more registers": (record(registers=49), 0, 1),
+        "a spill by another compiler": (record(compiler="13.1.0", stack=32), 0, 2),
+        "another kernel": (record(name="matmul_2", stack=32), 0, 1),
+    }
+    listed = json.loads(json.dumps(record()))
+    missed = []
+    for what, (now, errors, told) in planted.items():
+        found = compared(now, listed)
+        if (len(found[0]), len(found[1])) != (errors, told):
+            missed.append(f"{what}: {found}")
+    if compared(record(stack=32), None) != ([], ["9.0 gpt f32: not in the list"]):
+        missed.append("a case that isn't in the list")
+    for text in missed:
+        print(f"self-test: {text}", file=sys.stderr)
+    print(f"device code: self-test, {len(planted) + 1} planted lists, {len(missed)} missed")
+    return 1 if missed else 0
 
 
 def main():
+    if sys.argv[1:] == ["--self-test"]:
+        return self_test()
     parser = argparse.ArgumentParser(description="What NVRTC makes of the kernels of the reference cases.")
     parser.add_argument("isochron", type=pathlib.Path)
     parser.add_argument("driver", type=pathlib.Path, help="the folder of the tests' libcuda.so.1")
@@ -173,33 +227,35 @@ def main():
     if arguments.compare:
         for line in arguments.compare.read_text(encoding="utf-8").splitlines():
             record = json.loads(line)
-            before[record["of"]] = {k: Kernel(*v) for k, v in record["kernels"].items()}
+            before[record["of"]] = record
 
     print(f"{'':<25} {'kernels':>7} {'registers':>9}  {'most in':<32}{'stack':>6} {'shared':>7}"
           f" {'16 bytes':>8} {'8':>7} {'fewer':>7} {'seconds':>8}")
-    lines, wrong, changes = [], [], []
+    lines, wrong, told = [], [], []
     for capability in arguments.capability:
         for case, precision in itertools.product(arguments.case, arguments.precision):
             label = f"{capability} {case} {precision}"
-            kernels, seconds = compile_case(arguments, case, precision, capability)
+            kernels, compiler, seconds = compile_case(arguments, case, precision, capability)
             if not any(k.loads_16 + k.loads_8 + k.loads_4 for k in kernels.values()):
                 sys.exit(f"{label}: no load is found in {len(kernels)} kernels; are instructions coded otherwise?")
             print(summary(label, kernels, seconds), flush=True)
-            lines.append(json.dumps({"of": label, "kernels": kernels}))
+            record = {"of": label, "compiler": compiler, "kernels": kernels}
+            lines.append(json.dumps(record))
             for name, kernel in kernels.items():
                 if kernel.stack > MOST_STACK:
                     wrong.append(f"{label} {name}: {kernel.stack} bytes of stack, at most {MOST_STACK}")
                 if kernel.shared > MOST_SHARED:
                     wrong.append(f"{label} {name}: {kernel.shared} bytes of shared memory, at most {MOST_SHARED}")
-                if (old := before.get(label, {}).get(name)) is not None:
-                    changes += [f"{label} {name}: {text}" for text in worse(kernel, old)]
+            if arguments.compare:
+                errors, changes = compared(record, before.get(label))
+                wrong += errors
+                told += changes
     if arguments.out:
         arguments.out.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    for text in wrong + changes:
+    for text in told + wrong:
         print(text)
-    if wrong:
-        sys.exit(1)
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
