@@ -8,9 +8,10 @@
 Each case is planned by `isochron bench --device cuda --plain-kernels` over the tests' libcuda.so.1, which takes on the given
 compute capability; what is compiled is read back from the cache. Of each kernel come registers a thread, bytes of stack
 (what doesn't fit in registers, and arrays that are indexed at run time), static shared memory, and how many loads from
-global memory read 16, 8 or fewer bytes. Exit status 1 where a kernel has more stack or shared memory than it may; with
---compare the kernels that are worse than in that file are named, and exit status 1 where one has more stack or fewer loads
-of 16 bytes, if the same compiler made both. --out writes such a file, a JSON object a line. What is compiled is kept in the
+global memory read 16, 8 or fewer bytes; of each case, how many nodes the graph of a step has, and how many instructions run one
+after another. Exit status 1 where a kernel has more stack or shared memory than it may; with --compare what is worse than
+in that file is named, and exit status 1 where a graph has more nodes, or a kernel more stack or fewer loads of 16 bytes, if
+the same compiler made both. --out writes such a file, a JSON object a line. What is compiled is kept in the
 folder that ISOCHRON_HOST_KERNELS names, for the next time. Without NVRTC it says so and exits 77.
 """
 
@@ -34,6 +35,7 @@ CASES = ["tiny", "mlp", "cnn", "resnet20", "lstm", "gpt"]
 PRECISIONS = ["f32", "mixed_bf16"]
 MOST_STACK = 40  # bytes: calls of printf, which tell of indices out of range, and the sine of huge numbers
 MOST_SHARED = 48 << 10
+MORE_NODES = 2  # than listed: of two ways that take as long, one may have a launch more
 # Entries of .nv.info: a format, an attribute, and either a value of two bytes or a size and so much more.
 SIZED, FRAME_SIZE, REGISTERS = 4, 0x11, 0x2F
 LOAD_CODES = {0x381, 0x981}  # LDG, without and with a descriptor; bits 73 to 75 of an instruction tell how wide it is
@@ -107,7 +109,7 @@ def copy_all(paths, folder):
 
 
 def compile_case(arguments, case, precision, capability):
-    """({kernel: Kernel}, the compiler's version, seconds)."""
+    """({kernel: Kernel}, the compiler's version, seconds, nodes of the step's graph, and of its longest chain)."""
     kept = None
     if folder := os.environ.get("ISOCHRON_HOST_KERNELS"):
         kept = pathlib.Path(folder) / "device_code" / f"{capability}-{case}-{precision}"
@@ -140,15 +142,16 @@ def compile_case(arguments, case, precision, capability):
                 if pathlib.Path(cache) / path.name not in used:
                     with contextlib.suppress(OSError):
                         path.unlink()
-        return result, " ".join(sorted(versions)), seconds
+        measured = json.loads(done.stdout.splitlines()[0])
+        return result, " ".join(sorted(versions)), seconds, measured["device_nodes"], measured["longest_chain"]
 
 
-def summary(label, kernels, seconds):
+def summary(label, kernels, seconds, nodes, chain):
     total = [sum(values) for values in zip(*((k.loads_16, k.loads_8, k.loads_4) for k in kernels.values()))]
     most = max(kernels.items(), key=lambda item: item[1].registers)
     return (f"{label:<25} {len(kernels):>7} {most[1].registers:>9}  {most[0]:<32}"
             f"{max(k.stack for k in kernels.values()):>6} {max(k.shared for k in kernels.values()):>7}"
-            f" {total[0]:>8} {total[1]:>7} {total[2]:>7} {seconds:>8.1f}")
+            f" {total[0]:>8} {total[1]:>7} {total[2]:>7} {seconds:>8.1f} {nodes:>6} {chain:>6}")
 
 
 def worse(now, before):
@@ -170,6 +173,9 @@ def compared(record, before):
     same = record.get("compiler") == before.get("compiler")
     told = [] if same else [f"{record['of']}: compiled by {record.get('compiler')}, listed of {before.get('compiler')}"]
     errors = []
+    nodes, most = record["nodes"], before["nodes"] + MORE_NODES
+    if nodes > most:
+        errors.append(f"{record['of']}: a step's graph has {nodes} nodes, at most {most} are listed")
     for name, kernel in record["kernels"].items():
         if (old := before["kernels"].get(name)) is None:
             told.append(f"{record['of']} {name}: not in the list")
@@ -183,8 +189,9 @@ def compared(record, before):
 def self_test():
     kernel = Kernel(registers=40, stack=24, shared=2048, loads_16=4, loads_8=1, loads_4=8)
 
-    def record(compiler="13.0.88", name="matmul_1", **changes):
-        return {"of": "9.0 gpt f32", "compiler": compiler, "kernels": {name: list(kernel._replace(**changes))}}
+    def record(compiler="13.0.88", name="matmul_1", nodes=120, **changes):
+        kernels = {name: list(kernel._replace(**changes))}
+        return {"of": "9.0 gpt f32", "compiler": compiler, "nodes": nodes, "chain": 80, "kernels": kernels}
 
     # What is planted, how many errors it is, and how many differences that are only told.
     planted = {
@@ -195,6 +202,8 @@ def self_test():
         "both": (record(stack=32, loads_16=0), 2, 0),
         "more registers": (record(registers=49), 0, 1),
         "a spill by another compiler": (record(compiler="13.1.0", stack=32), 0, 2),
+        "another way of as many launches or so": (record(nodes=122), 0, 0),
+        "more launches": (record(nodes=123), 1, 0),
         "another kernel": (record(name="matmul_2", stack=32), 0, 1),
     }
     listed = json.loads(json.dumps(record()))
@@ -230,16 +239,16 @@ def main():
             before[record["of"]] = record
 
     print(f"{'':<25} {'kernels':>7} {'registers':>9}  {'most in':<32}{'stack':>6} {'shared':>7}"
-          f" {'16 bytes':>8} {'8':>7} {'fewer':>7} {'seconds':>8}")
+          f" {'16 bytes':>8} {'8':>7} {'fewer':>7} {'seconds':>8} {'nodes':>6} {'chain':>6}")
     lines, wrong, told = [], [], []
     for capability in arguments.capability:
         for case, precision in itertools.product(arguments.case, arguments.precision):
             label = f"{capability} {case} {precision}"
-            kernels, compiler, seconds = compile_case(arguments, case, precision, capability)
+            kernels, compiler, seconds, nodes, chain = compile_case(arguments, case, precision, capability)
             if not any(k.loads_16 + k.loads_8 + k.loads_4 for k in kernels.values()):
                 sys.exit(f"{label}: no load is found in {len(kernels)} kernels; are instructions coded otherwise?")
-            print(summary(label, kernels, seconds), flush=True)
-            record = {"of": label, "compiler": compiler, "kernels": kernels}
+            print(summary(label, kernels, seconds, nodes, chain), flush=True)
+            record = {"of": label, "compiler": compiler, "nodes": nodes, "chain": chain, "kernels": kernels}
             lines.append(json.dumps(record))
             for name, kernel in kernels.items():
                 if kernel.stack > MOST_STACK:
