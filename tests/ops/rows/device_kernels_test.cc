@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <vector>
 
 #include "isochron/autograd/autograd.h"
@@ -51,6 +52,18 @@ TEST(DeviceKernels, AgreeWithTheCpu) {
     for (const std::string& finding : check.findings) ADD_FAILURE() << check.op << ": " << finding;
   }
   EXPECT_GT(calls, 200);
+}
+
+TEST(DeviceKernels, TextsAreCompiledForEveryCapability) {
+  std::set<std::pair<int, int>> any, with_tensor_cores;
+  for (int text = 0; text < 100; ++text) {
+    any.insert(capability_for(fmt::format("text {}", text)));
+    with_tensor_cores.insert(capability_for(fmt::format("mma.sync {}", text)));
+  }
+  EXPECT_EQ(any.size(), 5u);
+  EXPECT_TRUE(any.contains({7, 5}));
+  any.erase({7, 5});
+  EXPECT_EQ(with_tensor_cores, any);
 }
 
 TEST(DeviceKernels, RowsLeaveOutWhatNobodyReads) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <map>
 #include <memory>
@@ -43,11 +44,18 @@ inline std::string with_two_of_a_kind(const std::string& text, std::vector<std::
   return kept.append(text, at);
 }
 
+/// The compute capability that a text is compiled for: it depends on what the text is, so that many texts are
+/// compiled for all that are built for. Those with instructions of tensor cores need 8.0.
+inline std::pair<int, int> capability_for(std::string_view text) {
+  constexpr std::array<std::pair<int, int>, 5> kAll{{{7, 5}, {8, 0}, {9, 0}, {10, 0}, {12, 0}}};
+  const size_t oldest = text.find("mma.sync") == std::string_view::npos ? 0 : 1;
+  const uint64_t any = hash_more(kHashOfNothing, text) % 8191;  // a prime: all of its bits count
+  return kAll[oldest + any % (kAll.size() - oldest)];
+}
+
 /// Compiles `all_kernels`, two of a kind, for a device where the toolkit is, though nothing here can run what
 /// comes of it.
 inline void compile_for_devices(const std::string& all_kernels, bool device_runtime = false) {
-  // Calls of printf, which tell of indices out of range, and the sine of huge numbers need so much.
-  constexpr unsigned kMostStack = 40;
   cuda::Compiler* compiler = nullptr;
   try {
     compiler = &cuda::machine_compiler();
@@ -57,21 +65,26 @@ inline void compile_for_devices(const std::string& all_kernels, bool device_runt
   }
   std::vector<std::string> functions;
   const std::string text = with_two_of_a_kind(all_kernels, functions);
-  const KeptFile compiled(
-      fmt::format("{} {} {} {} {}\n{}", compiler->version(), fmt::join(cuda::kCompileOptions, " "),
-                  device_runtime, kMostStack, fmt::join(functions, " "), text),
-      ".cubin");
+  const auto [major, minor] = capability_for(text);
+  // Calls of printf, which tell of indices out of range, and the sine of huge numbers need so much; from 10.0
+  // on, a frame is a multiple of 16 bytes.
+  const unsigned most_stack = major < 10 ? 40 : 48;
+  const KeptFile compiled(fmt::format("{} {}.{} {} {} {} {}\n{}", compiler->version(), major, minor,
+                                      fmt::join(cuda::kCompileOptions, " "), device_runtime, most_stack,
+                                      fmt::join(functions, " "), text),
+                          ".cubin");
   if (compiled.exists()) return;
-  const std::vector<char> cubin = compiler->compile(text, "device_code", 9, 0, device_runtime);
+  const std::vector<char> cubin = compiler->compile(text, "device_code", major, minor, device_runtime);
   const std::string names(cubin.begin(), cubin.end());
   for (const std::string& function : functions) {
     EXPECT_NE(names.find(function), std::string::npos) << function << " isn't in the device's code";
     if (names.find(function) == std::string::npos) return;
   }
   const unsigned stack = Cubin(names).largest_stack_frame();
-  EXPECT_LE(stack, kMostStack) << "a kernel keeps in memory what belongs in registers; the text begins with\n"
+  EXPECT_LE(stack, most_stack) << "a kernel keeps in memory what belongs in registers, for " << major << '.'
+                               << minor << "; the text begins with\n"
                                << text.substr(text.find("extern \"C\" __global__"), 2000);
-  if (stack > kMostStack) return;
+  if (stack > most_stack) return;
   const TempFolder folder;
   write_quickly(folder / "cubin", names);
   compiled.keep(folder / "cubin");
