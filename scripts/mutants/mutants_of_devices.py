@@ -73,6 +73,10 @@ ROWS = [
      "  if (copies_) context.wait(stream, copied_);  // of another stream, it may be\n", "", "memory", "PinnedBlock.*"),
     ("epochs-of-ranks-begin-anew", "train/loop/data_parallel.cc", "  dataset_.set_epoch(batches.next_epoch());\n", "",
      "train", "DataParallelOfRanks.*"),
+    ("sums-of-columns-that-begin-with-what-was-there", "backends/cuda/reduction/rows_text.h", "columns[i] = columns[n + i] = 0;",
+     "columns[i] = 0;", "ops", "DeviceRaces.NoKernelHasAny"),
+    ("last-block-by-its-number", "backends/cuda/reduction/moments_text.h", "last = atomicAdd(done + blockIdx.x, 1u) == gridDim.y - 1;",
+     "last = blockIdx.y == gridDim.y - 1;", "ops", "DeviceKernels.MomentsOfManyBlocks*"),
     ("recurrent-layers-always-multiply-pairs", "backends/cpu/recurrent/recurrent.cc",
      "    if (way == 1) return std::make_unique<K<bfloat16, float>>(request);\n", "", "ops", "HalfRecurrentOps.*"),
 ]

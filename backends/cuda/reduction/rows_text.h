@@ -14,7 +14,10 @@ ISOCHRON_SCALAR T folded_by_block(T* parts, T own) {
   parts[threadIdx.x] = own;
   __syncthreads();
   for (unsigned half = kRowThreads / 2; half > 0; half /= 2) {
-    if (threadIdx.x < half) parts[threadIdx.x] = Fold::of(parts[threadIdx.x], parts[threadIdx.x + half]);
+    if (threadIdx.x < half) {
+      const T both = Fold::of(parts[threadIdx.x], parts[threadIdx.x + half]);
+      parts[threadIdx.x] = both;
+    }
     __syncthreads();
   }
   const T result = parts[0];

@@ -101,7 +101,8 @@ ISOCHRON_SCALAR void sort_tiles(const SortedLines& s, const Load& load, const St
   for (unsigned e = threadIdx.x; e < kElems; e += kSortThreads) {
     const Wide tile = blockIdx.x * Wide(kElems / kSize) + e / kSize;
     const Wide line = tile / tiles, place = tile % tiles * kSize + e % kSize;
-    entries[e] = line < s.lines && place < s.count ? load(line, place) : Entry::last();
+    const Entry entry = line < s.lines && place < s.count ? load(line, place) : Entry::last();
+    entries[e] = entry;
   }
   sort_shared<kSize, kElems>(entries);
   for (unsigned e = threadIdx.x; e < kElems; e += kSortThreads) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <numeric>
 #include <set>
 
 #include "isochron/backends/cuda/common/launches.h"
@@ -21,6 +22,7 @@
 #include "isochron/ops/shape/creation.h"
 #include "isochron/ops/shape/shape_ops.h"
 #include "isochron/optim/optimizers.h"
+#include "support/expect_error.h"
 #include "support/sanitizers.h"
 #include "support/simulated/results_on.h"
 #include "support/simulated/simulated_gpu.h"
@@ -182,6 +184,62 @@ TEST(DeviceRaces, AReadBesideATensorIsFound) {
   const std::vector<ops::DeviceCheck> checks = ops::check_device(simulated.gpu, registry, one);
   ASSERT_EQ(checks.size(), 1u);
   EXPECT_THAT(checks[0].findings, testing::ElementsAre(testing::HasSubstr("which nothing has written")));
+}
+
+/// A block's threads share what they leave for their sum; in one block, the last of them leaves nothing.
+constexpr const char* kSumOfThree = R"(
+extern "C" { char host_fault[256] = ""; }
+extern "C" __global__ void sum(float* out, unsigned lacking) {
+  __shared__ float parts[4];
+  if (threadIdx.x < 3 || blockIdx.x != lacking) parts[threadIdx.x] = 1;
+  __syncthreads();
+  if (threadIdx.x == 0) out[blockIdx.x] = parts[0] + parts[1] + parts[2] + parts[3];
+}
+)";
+
+TEST(DeviceRaces, AReadOfSharedMemoryThatTheBlockHasNotWrittenIsFound) {
+  std::vector<float> sums(5);
+  float* const out = sums.data();
+  const auto run = [&](const HostKernels& kernels, unsigned lacking) {
+    const void* const arguments[] = {&out, &lacking};
+    kernels.run("sum", {5, 1}, 4, {const_cast<void* const*>(arguments), 2});
+  };
+  const HostKernels checked(kSumOfThree, true), plain(kSumOfThree);
+  run(checked, 5);
+  EXPECT_THAT(sums, testing::Each(4.0f));
+  for (unsigned lacking = 0; lacking < 5; ++lacking) {
+    EXPECT_ERROR(run(checked, lacking), ErrorCode::kDevice, "which nothing has written");
+    run(plain, lacking);
+    for (unsigned b = 0; b < 5; ++b) EXPECT_EQ(std::isnan(sums[b]), b == lacking);
+  }
+}
+
+TEST(DeviceRaces, BlocksAndThreadsComeInAnyOrder) {
+  const HostKernels kernels(
+      "extern \"C\" { char host_fault[256] = \"\"; }\nextern \"C\" __global__ void next(unsigned* order, "
+      "unsigned* count) {\n"
+      "  order[(*count)++] = (blockIdx.y * gridDim.x + blockIdx.x) * blockDim.x + threadIdx.x;\n}\n");
+  constexpr unsigned kThreads = 32;
+  std::vector<unsigned> ascending(kThreads * 7 * 5);
+  std::iota(ascending.begin(), ascending.end(), 0u);
+  std::set<std::vector<unsigned>> orders_of_blocks, orders_of_threads;
+  for (int launch = 0; launch < 4; ++launch) {
+    std::vector<unsigned> order(ascending.size()), blocks, threads;
+    unsigned count = 0;
+    unsigned *out = order.data(), *counted = &count;
+    void* const arguments[] = {&out, &counted};
+    kernels.run("next", {7, 5}, kThreads, arguments);
+    for (size_t i = 0; i < order.size(); i += kThreads) blocks.push_back(order[i] / kThreads);
+    for (size_t i = 0; i < kThreads; ++i) threads.push_back(order[i] % kThreads);
+    EXPECT_FALSE(std::ranges::is_sorted(blocks));
+    EXPECT_FALSE(std::ranges::is_sorted(threads));
+    orders_of_blocks.insert(blocks);
+    orders_of_threads.insert(threads);
+    std::ranges::sort(order);
+    EXPECT_EQ(order, ascending);
+  }
+  EXPECT_EQ(orders_of_blocks.size(), 4u);
+  EXPECT_EQ(orders_of_threads.size(), 4u);
 }
 
 TEST(DeviceRaces, SortsNeedTheirBarriers) {

@@ -1,5 +1,5 @@
 // Device code compiled for the host and run there, a block after the other and its threads in turn, where
-// they meet by turns.
+// they meet by turns; blocks and threads come in an order that differs from launch to launch.
 #pragma once
 
 #include <link.h>
@@ -21,9 +21,11 @@ namespace isochron {
 
 class HostKernels {
  public:
-  /// `check_races`: a race ends a run with an error. Throws kBadFormat with what the compiler says of `text`.
+  /// `check_races`: a race ends a run with an error. What a function gives is seen to be stored if it is a
+  /// number, not if it is a struct: kernels store a copy of that. Throws kBadFormat with what the compiler
+  /// says of `text`.
   explicit HostKernels(const std::string& text, bool check_races = false) {
-    std::string source = kShim + text;
+    std::string source = kShim + with_shared_memory(text);
     const std::string opening = "extern \"C\" __global__ void ";
     for (size_t at = text.find(opening); at != std::string::npos;) {
       const size_t name = at + opening.size(), end = text.find('(', name);
@@ -89,7 +91,9 @@ class HostKernels {
   static constexpr const char* kShim = R"(
 #include <ucontext.h>
 #include <cstddef>
+#include <cstring>
 #include <functional>
+#include <numeric>
 #include <utility>
 #include <vector>
 #define __global__
@@ -108,14 +112,31 @@ static const char* stack_end = nullptr;
 static unsigned phase = 0;
 struct Extent { unsigned x = 0, y = 0, z = 0; };
 static Extent thread, block, grid, size;
+// What the threads of this block share and have come to.
+static const void* shared[64];
+static unsigned shared_count = 0;
 template <typename... P, size_t... I>
 void call(void (*kernel)(P...), void* const* arguments, std::index_sequence<I...>) { kernel(*static_cast<P*>(arguments[I])...); }
 template <typename... P>
 size_t sizes(void (*)(P...), size_t* sizes) { ((*sizes++ = sizeof(P)), ...); return sizeof...(P); }
-// Threads that meet: each has a stack of its own and runs until it waits, then the next one does. Later blocks use the
-// stacks again. ucontext.h's own switch asks the system for the signal mask, which takes ten times as long as the rest.
 #pragma GCC push_options
 #pragma GCC optimize("O1")
+static unsigned random = 1;
+HOST_UNSEEN static unsigned random_below(unsigned end) {
+  random = random * 1664525u + 1013904223u;
+  return (random >> 8) % end;
+}
+// Each of so many, in an order of its own: with steps that have no factor in common with their count.
+struct Order {
+  size_t count, step, at;
+  HOST_UNSEEN explicit Order(unsigned of) : count(of), at(random_below(of)) {
+    do step = 1 + random_below(of);
+    while (std::gcd(step, count) != 1);
+  }
+  HOST_UNSEEN unsigned next() { return static_cast<unsigned>(at = (at + step) % count); }
+};
+// Threads that meet: each has a stack of its own and runs until it waits, then the next one does. Later blocks use the
+// stacks again. ucontext.h's own switch asks the system for the signal mask, which takes ten times as long as the rest.
 struct Fiber { void* at[5]; bool done; char* stack; };
 static const size_t stack_bytes = 64 << 10;
 static Fiber* fibers = nullptr;
@@ -175,7 +196,6 @@ static struct Freed {
 } freed;
 // In another order from barrier to barrier.
 HOST_UNSEEN static void run_fibers(unsigned threads) {
-  static unsigned random = 1;
   if (fiber_count < threads) more_fibers(threads);
   for (unsigned t = 0; t < threads; ++t) {
     order[t] = t;
@@ -185,8 +205,7 @@ HOST_UNSEEN static void run_fibers(unsigned threads) {
   for (unsigned left = threads; left > 0;) {
     if (in_order) ++phase;
     for (unsigned i = threads; i > 1; --i) {
-      random = random * 1664525u + 1013904223u;
-      const unsigned other = (random >> 8) % i, before = order[i - 1];
+      const unsigned other = random_below(i), before = order[i - 1];
       order[i - 1] = order[other];
       order[other] = before;
     }
@@ -205,20 +224,23 @@ HOST_UNSEEN void run(void (*kernel)(P...), void* const* arguments, unsigned x, u
   grid = {x, y, 1};
   size = {threads, 1, 1};
   body = [&] { call(kernel, arguments, std::index_sequence_for<P...>{}); };
-  for (block.y = 0; block.y < y; ++block.y) {
-    for (block.x = 0; block.x < x; ++block.x) {
-      if (meet) {
-        run_fibers(threads);
-      } else {
-        ++phase;
-        stack_end = static_cast<const char*>(__builtin_frame_address(0));
-        for (unsigned t = 0; t < threads; ++t) {
-          thread = {t, 0, 0};
-          in_kernel = true;
-          call(kernel, arguments, std::index_sequence_for<P...>{});
-          in_kernel = false;
-        }
-      }
+  Order blocks(x * y);
+  for (unsigned left = x * y; left > 0; --left) {
+    const unsigned next = blocks.next();
+    block = {next % x, next / x, 0};
+    shared_count = 0;
+    if (meet) {
+      run_fibers(threads);
+      continue;
+    }
+    ++phase;
+    stack_end = static_cast<const char*>(__builtin_frame_address(0));
+    Order of_threads(threads);
+    for (unsigned t = 0; t < threads; ++t) {
+      thread = {of_threads.next(), 0, 0};
+      in_kernel = true;
+      call(kernel, arguments, std::index_sequence_for<P...>{});
+      in_kernel = false;
     }
   }
 }
@@ -280,6 +302,20 @@ HOST_UNSEEN void __tsan_vptr_read(void*) {}
 #define blockDim host::size
 HOST_UNSEEN static void __syncthreads() { host::meet(true); }
 static void __threadfence() {}
+namespace host {
+// What a block's threads share begins with bytes that make a number NaN. Where races are checked, reading them is one.
+HOST_UNSEEN static void begin_shared(void* at, unsigned bytes) {
+  for (unsigned i = 0; i < shared_count; ++i)
+    if (shared[i] == at) return;
+  if (shared_count == sizeof(shared) / sizeof(shared[0])) __builtin_trap();
+  shared[shared_count++] = at;
+#ifdef HOST_RACES
+  touch(at, bytes, 4);
+#else
+  std::memset(at, 0xFF, bytes);
+#endif
+}
+}
 HOST_UNSEEN static unsigned atomicAdd(unsigned* to, unsigned more) {
 #ifdef HOST_RACES
   touch(to, 4, 3);
@@ -288,6 +324,21 @@ HOST_UNSEEN static unsigned atomicAdd(unsigned* to, unsigned more) {
 }
 )";
 
+  /// With a call behind each declaration of what a block's threads share.
+  static std::string with_shared_memory(std::string text) {
+    for (const std::string_view keyword : {"__shared__ ", "ISOCHRON_SHARED_MEMORY("}) {
+      for (size_t at = 0; (at = text.find(keyword, at)) != std::string::npos;) {
+        at += keyword.size();
+        const std::string declared = text.substr(at, text.find(';', at) - at);
+        if (declared.find('\n') != std::string::npos) continue;  // the macro
+        const size_t end = declared.find(keyword.back() == '(' ? ',' : '[');
+        const size_t begin = declared.rfind(' ', end) + 1;
+        const std::string name = declared.substr(begin, end - begin);
+        text.insert(at + declared.size() + 1, fmt::format(" host::begin_shared(&{0}, sizeof({0}));", name));
+      }
+    }
+    return text;
+  }
   template <typename F>
   F* find(const std::string& symbol) const {
     return library_->find<F>(symbol);

@@ -92,8 +92,8 @@ class HostLibrary {
 
  private:
   static constexpr const char* kHeaders =
-      "#include <ucontext.h>\n#include <bit>\n#include <cmath>\n#include <cstdint>\n#include <functional>\n"
-      "#include <utility>\n#include <vector>\n";
+      "#include <ucontext.h>\n#include <bit>\n#include <cmath>\n#include <cstdint>\n#include <cstring>\n"
+      "#include <functional>\n#include <numeric>\n#include <utility>\n#include <vector>\n";
   static constexpr const char* kCompile = ISOCHRON_CXX " -std=c++20 -O0 -w -fPIC -pthread";
   /// In two steps, for the second shall not link what the flags of the first stand for. The library's own
   /// functions come before those that the process has of the same names.

@@ -23,6 +23,11 @@ void RaceChecker::access(uintptr_t at, unsigned bytes, unsigned kind, unsigned b
     arrivals_[block] = phase;
     return;
   }
+  if (kind == kShared) {
+    for (uintptr_t byte = at; byte < at + bytes && !cell_of(byte).is_shared; ++byte)
+      cell_of(byte).is_shared = true;
+    return;
+  }
   bool is_written = true;
   for (uintptr_t byte = at; byte < at + bytes; ++byte) {
     Cell& cell = cell_of(byte);
@@ -39,7 +44,11 @@ void RaceChecker::access(uintptr_t at, unsigned bytes, unsigned kind, unsigned b
     cell.phase = phase;
     if (kind == kWrite) cell.written = phase;
     note(cell.threads, thread, kind == kWrite, "threads", byte);
-    if (shared) continue;
+    if (shared) {
+      if (kind == kWrite) cell.blocks.writer = block;
+      if (cell.is_shared && cell.blocks.writer != block) report_unwritten(thread, block, at);
+      continue;
+    }
     if (kind == kWrite && all_arrived(cell, block)) cell.blocks.reader = kNone;
     note(cell.blocks, block, kind == kWrite, "blocks", byte);
     if (kind == kWrite) continue;
@@ -49,9 +58,14 @@ void RaceChecker::access(uintptr_t at, unsigned bytes, unsigned kind, unsigned b
   if (is_written) return;
   if (kind == kWrite) {
     UnwrittenBytes::all().remove(at, bytes);
-  } else if (UnwrittenBytes::all().any(at, bytes) && found_.empty()) {
-    found_ = fmt::format("thread {} of block {} reads {:#x}, which nothing has written", thread, block, at);
+  } else if (UnwrittenBytes::all().any(at, bytes)) {
+    report_unwritten(thread, block, at);
   }
+}
+
+void RaceChecker::report_unwritten(unsigned thread, unsigned block, uintptr_t at) {
+  if (!found_.empty()) return;
+  found_ = fmt::format("thread {} of block {} reads {:#x}, which nothing has written", thread, block, at);
 }
 
 RaceChecker::Cell& RaceChecker::cell_of(uintptr_t byte) {

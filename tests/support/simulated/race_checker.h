@@ -60,6 +60,7 @@ class RaceChecker {
     kWrite,
     kVolatileRead,  // of what blocks leave for the last of them
     kArrival,       // the block says that what it leaves is there
+    kShared,        // a block begins with this memory of its own, which nothing has written
   };
   /// A launch begins. What lies in [shared.first, shared.second) each block has for itself.
   void begin(std::pair<uintptr_t, uintptr_t> shared);
@@ -77,6 +78,7 @@ class RaceChecker {
     unsigned launch = 0;              // what it tells of
     unsigned phase = 0, written = 0;  // the last of all, and of writes
     bool is_written = false;          // for sure, by this launch or what came before
+    bool is_shared = false;           // of each block; `blocks` has the last that has written then
     Users threads{}, blocks{};
     std::vector<std::pair<unsigned, unsigned>> readers{};  // blocks, with the last phase in which each read
   };
@@ -88,6 +90,7 @@ class RaceChecker {
   /// Whether every other block that has read a cell had arrived when `block` did.
   bool all_arrived(const Cell& cell, unsigned block) const;
   void note(Users& users, int64_t who, bool write, const char* what, uintptr_t at);
+  void report_unwritten(unsigned thread, unsigned block, uintptr_t at);
   void report(const char* what, int64_t before, int64_t who, bool write, uintptr_t at);
 
   std::pair<uintptr_t, uintptr_t> shared_;
