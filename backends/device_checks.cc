@@ -8,6 +8,7 @@
 #include "isochron/core/cuda/kernel_module.h"
 #include "isochron/graph/capture/apply.h"
 #include "isochron/graph/ir/half_storage.h"
+#include "isochron/graph/step/captured.h"
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/rows/samples.h"
 
@@ -16,23 +17,43 @@ namespace {
 
 constexpr size_t kCallsOfModule = 64;  // compiled together
 
+enum class How : uint8_t {
+  kPlain,
+  kStored,  // a call in f32 of which mixed precision stores tensors in `dtype`
+  kTf32,
+};
+
 struct Call {
   const graph::OpDef* op;
   DType dtype;
-  bool stored;  // a call in f32 of which mixed precision stores tensors in `dtype`
+  How how;
   const graph::OpSample* sample;
   DeviceCheck* check;
   graph::Attributes attributes = {};
   std::vector<Tensor> inputs = {}, expected = {};
   std::vector<TensorSpec> outputs = {};
   std::unique_ptr<graph::Kernel> kernel = nullptr;
+  bool wrong = false;
 
-  DType computed() const { return stored ? DType::kF32 : dtype; }
-  void report(const std::string& text) const {
-    check->findings.push_back(
-        fmt::format("{}{}: {}", stored ? "stored " : "", sample_text(*sample, dtype), text));
+  bool stored() const { return how == How::kStored; }
+  bool tf32() const { return how == How::kTf32; }
+  DType computed() const { return stored() ? DType::kF32 : dtype; }
+  std::string text() const {
+    return fmt::format("{}{}", stored() ? "stored " : tf32() ? "tf32 " : "", sample_text(*sample, dtype));
+  }
+  void report(const std::string& what) {
+    if (!std::exchange(wrong, true)) ++check->wrong;
+    check->findings.push_back(fmt::format("{}: {}", text(), what));
   }
 };
+
+bool multiplies(const graph::OpDef& op) { return op.precision.rule == graph::PrecisionRule::kLow; }
+
+/// In which calls run in every way.
+DType main_dtype(const graph::OpDef& op) {
+  const std::vector<DType>& dtypes = tested_dtypes(op);
+  return std::ranges::find(dtypes, DType::kF32) != dtypes.end() ? DType::kF32 : dtypes.front();
+}
 
 /// Memory of the device between bytes that no kernel may touch. All of it is 255 at first, which is NaN in
 /// every float: what a kernel reads of what isn't its own, or before it has written it, shows in its results.
@@ -66,7 +87,7 @@ class Fenced {
 
 class Checker {
  public:
-  Checker(std::shared_ptr<cuda::Gpu> gpu, bool eager) : gpu_(std::move(gpu)), eager_(eager) {}
+  Checker(std::shared_ptr<cuda::Gpu> gpu, bool every_way) : gpu_(std::move(gpu)), every_way_(every_way) {}
 
   void add(Call call) {
     ++call.check->calls;
@@ -76,37 +97,36 @@ class Checker {
 
   void run() {
     cuda::KernelSources sources = gpu_->sources();
-    run_with(sources, [](const Call&) { return true; });
-    const auto multiplies = [](const Call& call) {
-      return call.op->precision.rule == graph::PrecisionRule::kLow;
-    };
-    if (!std::exchange(sources.libraries, {}).empty()) run_with(sources, multiplies);
+    run_with(sources, true);
+    if (!std::exchange(sources.libraries, {}).empty()) run_with(sources, false);
     calls_.clear();
   }
 
  private:
-  template <typename Selected>
-  void run_with(const cuda::KernelSources& sources, const Selected& selected) {
+  /// `all`: else those alone that libraries may have served before.
+  void run_with(const cuda::KernelSources& sources, bool all) {
     const Deterministic first_candidates;  // libraries'
-    cuda::KernelModule module(gpu_->shared_context(), sources);
-    for (Call& call : calls_) {
-      if (selected(call)) guarded(call, [&] { prepare(call, module); });
-    }
-    module.load();
-    for (Call& call : calls_) {
-      if (call.kernel) guarded(call, [&] { compare(call); });
-      call.kernel.reset();  // which refers to the module
+    for (const bool tf32 : {false, true}) {
+      cuda::KernelModule module(gpu_->shared_context(), sources, tf32);
+      for (Call& call : calls_) {
+        if (call.tf32() == tf32 && (all || multiplies(*call.op)))
+          guarded(call, [&] { prepare(call, module); });
+      }
+      module.load();
+      for (Call& call : calls_) {
+        if (call.kernel) guarded(call, [&] { compare(call, all && every_way_); });
+        call.kernel.reset();  // which refers to the module
+      }
     }
   }
 
   template <typename Body>
-  static void guarded(const Call& call, const Body& body) {
+  static void guarded(Call& call, const Body& body) {
     try {
       body();
     } catch (const Error& error) {
       if (error.code() == ErrorCode::kDeviceLost)
-        fail(error.code(), call.op->name, "{}{}: {}", call.stored ? "stored " : "",
-             sample_text(*call.sample, call.dtype), error.what());
+        fail(error.code(), call.op->name, "{}: {}", call.text(), error.what());
       call.report(error.what());
     }
   }
@@ -114,14 +134,15 @@ class Checker {
   static void prepare(Call& call, cuda::KernelModule& module) {
     call.attributes = call.sample->attributes;
     call.inputs = make_inputs(*call.sample, call.computed());
-    if (call.stored) round_inputs(call);
+    if (call.stored()) round_inputs(call);
+    if (call.tf32()) round_factors(call);
     call.expected =
-        graph::apply_eager(*call.op, call.stored ? widened(call.inputs) : call.inputs, call.attributes);
+        graph::apply_eager(*call.op, call.stored() ? widened(call.inputs) : call.inputs, call.attributes);
     std::vector<TensorSpec> inputs;
     for (const Tensor& input : call.inputs) inputs.push_back(input.spec());
     call.outputs.clear();
     for (const Tensor& output : call.expected) call.outputs.push_back(output.spec());
-    if (call.stored) store_outputs(call);
+    if (call.stored()) store_outputs(call);
     call.kernel = graph::prepare_kernel({*call.op, inputs, call.outputs, call.attributes, 1, {}, &module});
   }
 
@@ -132,6 +153,12 @@ class Checker {
     for (size_t i = 0; i < call.inputs.size(); ++i) {
       if (call.inputs[i].dtype() == DType::kF32 && ((full >> i) & 1U) == 0)
         call.inputs[i] = cast(call.inputs[i], call.dtype);
+    }
+  }
+  /// To numbers that TF32 has, whose products are exact: as many bits as f16 has.
+  static void round_factors(Call& call) {
+    for (Tensor& input : call.inputs) {
+      if (input.dtype() == DType::kF32) input = cast(cast(input, DType::kF16), DType::kF32);
     }
   }
   static void store_outputs(Call& call) {
@@ -150,7 +177,7 @@ class Checker {
     return result;
   }
 
-  void compare(Call& call) {
+  void compare(Call& call, bool every_way) {
     std::vector<Fenced> inputs, outputs;
     std::vector<std::byte*> in, out;
     for (const Tensor& input : call.inputs) in.push_back(inputs.emplace_back(*gpu_, input).address());
@@ -173,22 +200,49 @@ class Checker {
     std::vector<Tensor> results;
     for (size_t o = 0; o < outputs.size(); ++o) results.push_back(outputs[o].as(call.outputs[o]));
     report_differences(call, results, "");
-    if (!eager_ || call.stored || call.dtype != DType::kF32) return;
-    std::vector<Tensor> there;
-    for (const Tensor& input : call.inputs) there.push_back(to_device(input, gpu_->device()));
-    report_differences(call, graph::apply_eager(*call.op, there, call.attributes), "eager ");
+    if (every_way && !call.stored() && call.dtype == main_dtype(*call.op)) compare_other_ways(call, results);
   }
 
-  void report_differences(const Call& call, const std::vector<Tensor>& results, const char* how) {
+  /// The same call at once, and captured, which must be `plain` again.
+  void compare_other_ways(Call& call, const std::vector<Tensor>& plain) {
+    std::vector<Tensor> there;
+    std::vector<const Tensor*> arguments;
+    for (const Tensor& input : call.inputs) there.push_back(to_device(input, gpu_->device()));
+    for (const Tensor& input : there) arguments.push_back(&input);
+    if (!call.tf32())
+      report_differences(call, graph::apply_eager(*call.op, there, call.attributes), "eager ");
+    CaptureOptions options;
+    options.passes.disabled = {"all"};
+    options.passes.precision = call.tf32() ? Precision::kTf32 : Precision::kF32;
+    options.plan.device = gpu_->device();
+    CapturedFunction captured(
+        [&](std::span<const Tensor> inputs) { return graph::apply(*call.op, inputs, call.attributes); },
+        options);
+    for (const char* const how : {"captured", "replayed"}) {
+      const std::span<const Tensor> results = captured.call(arguments);
+      for (size_t o = 0; o < results.size(); ++o) {
+        const std::string difference = difference_of(results[o].to_vector(), plain[o].to_vector(), {});
+        if (!difference.empty()) return call.report(fmt::format("{} output {}: {}", how, o, difference));
+      }
+      for (const Tensor& result : results) {  // which the next replay must write again
+        const auto address = reinterpret_cast<uintptr_t>(result.device_address());
+        const size_t bytes = result.spec().size_bytes();
+        if (bytes > 0) gpu_->context().fill(address, 0xff, bytes, gpu_->stream());
+      }
+    }
+  }
+
+  void report_differences(Call& call, const std::vector<Tensor>& results, const char* how) {
     for (size_t o = 0; o < results.size(); ++o) {
       Tolerance tolerance = tolerance_of(*call.op, call.computed(), call.expected[o].dtype());
       tolerance.relative *= 2;
       tolerance.absolute *= 2;
-      if (call.stored) {  // the result, and what is rounded on the way to it
-        const double rounding = call.dtype == DType::kBF16 ? 0x1p-7 : 0x1p-10;
-        tolerance.relative += rounding;
-        tolerance.absolute += rounding;
-      }
+      // Of the result, and of what is rounded on the way to it; what cuts off to TF32 is twice as far away.
+      double rounding = 0;
+      if (call.stored()) rounding = call.dtype == DType::kBF16 ? 0x1p-7 : 0x1p-10;
+      if (call.tf32()) rounding = 0x1p-9;
+      tolerance.relative += rounding;
+      tolerance.absolute += rounding;
       const std::string difference =
           difference_of(results[o].to_vector(), call.expected[o].to_vector(), tolerance);
       if (!difference.empty()) return call.report(fmt::format("{}output {}: {}", how, o, difference));
@@ -196,7 +250,7 @@ class Checker {
   }
 
   const std::shared_ptr<cuda::Gpu> gpu_;
-  const bool eager_;
+  const bool every_way_;
   std::vector<Call> calls_;
 };
 
@@ -208,23 +262,24 @@ bool is_device_checked(const graph::OpDef& op) {
 
 std::vector<DeviceCheck> check_device(
     const std::shared_ptr<cuda::Gpu>& gpu, const graph::Registry& registry,
-    const std::function<bool(const graph::OpDef& op, DType dtype, size_t sample)>& selected, bool eager) {
+    const std::function<bool(const graph::OpDef& op, DType dtype, size_t sample)>& selected, bool every_way) {
   std::vector<DeviceCheck> checks;
   checks.reserve(registry.rows().size());  // calls refer to them
-  Checker checker(gpu, eager);
+  Checker checker(gpu, every_way);
   const graph::Backend& backend = graph::backend_of(DeviceKind::kCuda);
   for (const graph::OpDef& op : registry.rows()) {
     if (!is_device_checked(op)) continue;
-    checks.push_back({op.name, 0, {}});
-    const auto add = [&](DType dtype, bool stored) {
+    checks.push_back({op.name});
+    const auto add = [&](DType dtype, How how) {
       for (size_t s = 0; s < op.samples.size(); ++s) {
         if (!selected || selected(op, dtype, s))
-          checker.add({&op, dtype, stored, &op.samples[s], &checks.back()});
+          checker.add({&op, dtype, how, &op.samples[s], &checks.back()});
       }
     };
-    for (const DType dtype : tested_dtypes(op)) add(dtype, false);
+    for (const DType dtype : tested_dtypes(op)) add(dtype, How::kPlain);
+    if (every_way && multiplies(op) && main_dtype(op) == DType::kF32) add(DType::kF32, How::kTf32);
     if (!backend.runs_half_storage(op)) continue;
-    for (const DType half : {DType::kBF16, DType::kF16}) add(half, true);
+    for (const DType half : {DType::kBF16, DType::kF16}) add(half, How::kStored);
   }
   checker.run();
   return checks;

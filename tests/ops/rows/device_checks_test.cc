@@ -3,7 +3,10 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -83,6 +86,94 @@ TEST(DeviceChecks, AWrongKernelIsFound) {
   ASSERT_GE(checks[0].findings.size(), 4u) << "but where there is no element";
   EXPECT_THAT(checks[0].findings[0], testing::HasSubstr(": output 0: element 0 is"));
   EXPECT_THAT(checks[0].findings[1], testing::HasSubstr(": eager output 0: element 0 is"));
+  EXPECT_EQ(static_cast<size_t>(2 * checks[0].wrong), checks[0].findings.size()) << "calls are counted";
+  EXPECT_LT(checks[0].wrong, checks[0].calls);
+}
+
+/// Right but where `kWrong` says so: then it writes zeros.
+template <bool (*kWrong)(const cuda::KernelModule& module, cuda::Stream stream)>
+class SometimesWrong final : public graph::Kernel {
+ public:
+  explicit SometimesWrong(const graph::KernelRequest& request, std::unique_ptr<graph::Kernel> kernel)
+      : kernel_(std::move(kernel)), module_(*request.module), bytes_(request.outputs[0].size_bytes()) {}
+  size_t workspace_bytes() const override { return kernel_->workspace_bytes(); }
+  void bind(const graph::KernelArgs& args) override { kernel_->bind(args); }
+  void run(const graph::KernelArgs& args) override {
+    kernel_->run(args);
+    if (bytes_ > 0 && kWrong(module_, args.stream))
+      module_.context().fill(reinterpret_cast<uintptr_t>(args.outputs[0]), 0, bytes_, args.stream);
+  }
+
+ private:
+  const std::unique_ptr<graph::Kernel> kernel_;
+  const cuda::KernelModule& module_;
+  const size_t bytes_;
+};
+
+/// The row that "wrong_exp" is like.
+const graph::OpDef& row_like(const graph::KernelRequest& request) {
+  return ops::row(request.op.name.substr(std::string_view("wrong_").size()));
+}
+
+/// What is found of a row "wrong_...", whose kernel for devices is such a one.
+template <bool (*kWrong)(const cuda::KernelModule& module, cuda::Stream stream)>
+ops::DeviceCheck check_of(const std::string& like) {
+  const SimulatedGpu simulated;
+  graph::Registry registry;
+  graph::OpDef row = ops::row(like);
+  row.name = "wrong_" + like;
+  const graph::KernelFactory here = [](const graph::KernelRequest& request) {
+    return graph::prepare_kernel({row_like(request), request.inputs, request.outputs, request.attributes});
+  };
+  const graph::KernelFactory there =
+      [](const graph::KernelRequest& request) -> std::unique_ptr<graph::Kernel> {
+    graph::KernelRequest right{row_like(request), request.inputs, request.outputs, request.attributes};
+    right.module = request.module;
+    return std::make_unique<SometimesWrong<kWrong>>(request, graph::prepare_kernel(right));
+  };
+  graph::add_kernel(DeviceKind::kCpu, {row.name, here});
+  graph::add_kernel(DeviceKind::kCuda, {row.name, there});
+  registry.add(row);
+  const auto checks = ops::check_device(
+      simulated.gpu, registry, [](const graph::OpDef&, DType dtype, size_t) { return dtype == DType::kF32; },
+      true);
+  return checks.at(0);
+}
+
+bool in_a_capture(const cuda::KernelModule& module, cuda::Stream stream) {
+  return module.context().capturing(stream);
+}
+bool in_tf32(const cuda::KernelModule& module, cuda::Stream) { return module.tf32(); }
+
+TEST(DeviceChecks, AKernelThatIsWrongInACaptureIsFound) {
+  const ops::DeviceCheck check = check_of<in_a_capture>("exp");
+  ASSERT_GT(check.wrong, 0);
+  for (const std::string& finding : check.findings)
+    EXPECT_THAT(finding, testing::HasSubstr(": captured output 0: element 0 is 0, expected"));
+}
+
+TEST(DeviceChecks, AProductThatIsWrongInTf32IsFound) {
+  const ops::DeviceCheck check = check_of<in_tf32>("matmul");
+  ASSERT_GT(check.wrong, 0);
+  for (const std::string& finding : check.findings) EXPECT_THAT(finding, testing::StartsWith("tf32 f32 "));
+}
+
+TEST(DeviceChecks, EachOpAgreesInEveryWay) {
+  const SimulatedGpu simulated;
+  const auto checks = ops::check_device(
+      simulated.gpu, ops::registry(),
+      [](const graph::OpDef& op, DType dtype, size_t sample) {
+        const bool has_f32 =
+            op.dtypes.empty() || std::ranges::find(op.dtypes, DType::kF32) != op.dtypes.end();
+        return sample == 0 && dtype == (has_f32 ? DType::kF32 : op.dtypes.front());
+      },
+      true);
+  int calls = 0;
+  for (const ops::DeviceCheck& check : checks) {
+    calls += check.calls;
+    EXPECT_THAT(check.findings, testing::IsEmpty()) << check.op;
+  }
+  EXPECT_GT(calls, 100);
 }
 
 }  // namespace
