@@ -12,6 +12,7 @@
 #include "isochron/backends/common/libraries.h"
 #include "isochron/backends/common/vector_target.h"
 #include "isochron/backends/device_checks.h"
+#include "isochron/backends/device_parts.h"
 #include "isochron/core/base/error.h"
 #include "isochron/core/cuda/device_monitor.h"
 #include "isochron/core/cuda/driver.h"
@@ -240,30 +241,54 @@ void list_ops() {
   }
 }
 
-/// Each op that has a kernel for the device, there and here.
-void verify(Device asked, const std::vector<std::string>& names) {
-  for (const std::string& name : names) ops::registry().at(name);  // throws for an unknown one
+/// And the parts.
+void list_parts() {
+  for (const ops::DevicePart& part : ops::device_parts()) fmt::print("{}\n", part.name);
+}
+
+/// What --verify looks at; all of it where neither is named.
+struct Verified {
+  std::vector<std::string> ops, parts;
+
+  bool everything() const { return ops.empty() && parts.empty(); }
+};
+
+/// Each op that has a kernel for the device, and each part, there and here.
+void verify(Device asked, const Verified& what) {
+  for (const std::string& name : what.ops) ops::registry().at(name);  // throws for an unknown one
+  for (const std::string& name : what.parts) ops::device_part(name);
   const auto gpu = cuda::gpu(asked);
   const cuda::DeviceProperties& device = gpu->context().properties();
   fmt::print("{}, compute capability {}.{}, {} multiprocessors, {}\n", device.name, device.major,
              device.minor, device.multiprocessors,
              observe::bytes_text(static_cast<double>(device.total_bytes)));
   fmt::print("{}\n", conditions_text(device));
-  size_t calls = 0, wrong = 0;
-  const auto named = [&](const graph::OpDef& op, DType, size_t) {
-    return names.empty() || std::ranges::find(names, op.name) != names.end();
+  const auto named = [&](const std::vector<std::string>& names, std::string_view name) {
+    return what.everything() || std::ranges::find(names, name) != names.end();
   };
-  const std::vector<ops::DeviceCheck> checks = ops::check_device(gpu, ops::registry(), named, true);
+  std::vector<ops::DeviceCheck> checks;
+  if (what.everything() || !what.ops.empty()) {
+    checks = ops::check_device(
+        gpu, ops::registry(), [&](const graph::OpDef& op, DType, size_t) { return named(what.ops, op.name); },
+        true);
+  }
+  std::erase_if(checks, [](const ops::DeviceCheck& check) { return check.calls == 0; });
+  const size_t ops_checked = checks.size();
+  for (const ops::DevicePart& part : ops::device_parts()) {
+    if (named(what.parts, part.name)) checks.push_back(ops::check_device_part(gpu, part));
+  }
+  int calls = 0, wrong = 0;
   for (const ops::DeviceCheck& check : checks) {
-    calls += static_cast<size_t>(check.calls);
-    wrong += check.findings.size();
-    if (check.findings.empty()) continue;
-    fmt::print("{}: {} of {} calls differ\n", check.op, check.findings.size(), check.calls);
+    calls += check.calls;
+    wrong += check.wrong;
+    if (check.wrong == 0) continue;
+    fmt::print("{}: {} of {} calls differ\n", check.op, check.wrong, check.calls);
     for (const std::string& finding : check.findings) fmt::print("  {}\n", finding);
   }
   if (wrong > 0)
     throw CheckFailed(fmt::format("{} of {} calls differ between {} and the CPU", wrong, calls, device.name));
-  fmt::print("{} calls of {} ops: all agree with the CPU\n", calls, checks.size());
+  fmt::print("{} calls of {} op(s) and {} part(s): all agree with the CPU\n", calls, ops_checked,
+             checks.size() - ops_checked);
 }
 
 }  // namespace
@@ -273,19 +298,23 @@ void add_doctor(CLI::App& app) {
       "doctor", "show the machine, the libraries, MPI, and the limit of every cache, log and buffer");
   auto device = std::make_shared<Device>();
   auto asked = std::make_shared<bool>(false);
-  auto names = std::make_shared<std::vector<std::string>>();
+  auto what = std::make_shared<Verified>();
   add_device_option(*command, *device, "device to check with --verify");
   command->add_flag("--verify", *asked,
-                    "run every op that has a device kernel on the device and on the CPU, and compare the "
-                    "results; exit with 1 if any differ");
-  command->add_option("--op", *names, "check these ops only")->needs("--verify");
-  auto listed = std::make_shared<bool>(false);
+                    "run every op that has a device kernel, and some functions of several ops, on the device "
+                    "and on the CPU, and compare the results; exit with 1 if any differ");
+  command->add_option("--op", what->ops, "check these ops only")->needs("--verify");
+  command->add_option("--part", what->parts, "check these of the functions only")->needs("--verify");
+  auto listed = std::make_shared<bool>(false), parts_listed = std::make_shared<bool>(false);
   command->add_flag("--list-ops", *listed, "print the ops that --verify checks, and exit");
-  command->callback([device, asked, names, listed] {
-    if (*listed) return list_ops();
+  command->add_flag("--list-parts", *parts_listed, "print what --part takes, and exit");
+  command->callback([device, asked, what, listed, parts_listed] {
+    if (*listed) list_ops();
+    if (*parts_listed) list_parts();
+    if (*listed || *parts_listed) return;
     require(*asked != device->is_cpu(), ErrorCode::kInvalidArgument, "doctor",
             "--verify and --device cuda go together: --verify compares the device with the CPU");
-    return *asked ? verify(*device, *names) : run_doctor();
+    return *asked ? verify(*device, *what) : run_doctor();
   });
 }
 

@@ -5,7 +5,7 @@
 #     scripts/first-device.sh [--bin FOLDER] [--out FOLDER] [--jobs N] [--ops "NAME..."] PIECE...
 #
 #     check    the driver by its contract, the libraries, a small captured step and one with a conditional update
-#     verify   every op on the device and on the CPU, a process an op
+#     verify   every op, and every part of `doctor --list-parts`, on the device and on the CPU, a process each
 #     train    every bundled model in every precision, some steps; errors that must end with their exit codes
 #     memcheck, racecheck, initcheck    compute-sanitizer over each op and a training
 #     bench    the time of a step in every precision
@@ -19,7 +19,7 @@
 #
 # --bin: a folder with `isochron` and the tests of the driver's contract, `core_test` (build/release/bin, else bin beside
 # this script's folder); --out: a folder for a log of each step, steps.jsonl, a line a step with its exit code and seconds,
-# and PIECE.json, which has those of the piece; --ops: check these alone. Exits with 1 if a step failed or was left out.
+# and PIECE.json, which has those of the piece; --ops: these ops alone. Exits with 1 if a step failed or was left out.
 set -uo pipefail
 
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -102,12 +102,12 @@ cases="tiny mlp cnn resnet20 unet lstm gpt"
 # Whether a program that is the device's is to be run.
 has() { [ -z "$dry" ] || command -v "$1" >/dev/null; }
 
-# verify_op NAME SECONDS OP [COMMAND...]: the check of an op, by a command that runs it.
-verify_op() {
-  local name=$1 seconds=$2 op=$3
-  shift 3
+# verify_one NAME SECONDS --op|--part WHICH [COMMAND...]: the check of an op or a part, by a command that runs it.
+verify_one() {
+  local name=$1 seconds=$2 which=("$3" "$4")
+  shift 4
   in_dry="0|1" in_dry_says='agree with the CPU|calls differ' step "$name" "$seconds" 0 "$@" \
-    "$isochron" doctor "${on_device[@]}" --verify --op "$op"
+    "$isochron" doctor "${on_device[@]}" --verify "${which[@]}"
 }
 
 # train_on NAME SECONDS EXIT ARGUMENT...: a training on the device. Kernels that do nothing count no rows, so that means aren't
@@ -126,14 +126,17 @@ check() {
       env ISOCHRON_TEST_DRIVER=machine "$bin/core_test" --gtest_filter='Over/Contexts.*'
   fi
   # With mixed_f16 the update is conditional, which takes libcudadevrt.a.
-  verify_op verify-add 60 add && train_on train-regress 60 0 regress --epochs 1 --steps 20 &&
+  verify_one verify-add 60 --op add && train_on train-regress 60 0 regress --epochs 1 --steps 20 &&
     train_on train-regress-conditional 60 0 regress --epochs 1 --steps 20 --precision mixed_f16
 }
 
 verify() {
-  local op
+  local op part
+  for part in $("$isochron" doctor --list-parts); do
+    also verify_one "verify-part-$part" 120 --part "$part"
+  done
   for op in ${ops:-$("$isochron" doctor --list-ops)}; do
-    also verify_op "verify-$op" 120 "$op"
+    also verify_one "verify-$op" 120 --op "$op"
   done
   wait
 }
@@ -162,7 +165,7 @@ sanitize() {  # sanitize TOOL
   local op under=()
   ! has compute-sanitizer || under=(compute-sanitizer --tool "$1" --error-exitcode 9 --print-limit 5)
   for op in ${ops:-$("$isochron" doctor --list-ops)}; do
-    also verify_op "$1-$op" 90 "$op" "${under[@]}"
+    also verify_one "$1-$op" 90 --op "$op" "${under[@]}"
   done
   in_dry="0|1" in_dry_says='resident memory' also step "$1-digits" 300 0 "${under[@]}" \
     "$isochron" train digits "${on_device[@]}" --epochs 1 --steps 5

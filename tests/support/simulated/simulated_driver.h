@@ -63,7 +63,7 @@ class SimulatedControls {
   virtual size_t used_bytes() const = 0;
 };
 
-class SimulatedContext final : public Context, public SimulatedControls {
+class SimulatedContext : public Context, public SimulatedControls {
  public:
   /// `first_handle`: of those that are given out, so that another context's are others.
   explicit SimulatedContext(const SimulatedDevice& device = {}, int index = 0, uintptr_t first_handle = 1);
