@@ -133,10 +133,10 @@ check() {
 verify() {
   local op part
   for part in $("$isochron" doctor --list-parts); do
-    also verify_one "verify-part-$part" 120 --part "$part"
+    also verify_one "verify-part-$part" 180 --part "$part"
   done
   for op in ${ops:-$("$isochron" doctor --list-ops)}; do
-    also verify_one "verify-$op" 120 --op "$op"
+    also verify_one "verify-$op" 180 --op "$op"
   done
   wait
 }
@@ -165,7 +165,7 @@ sanitize() {  # sanitize TOOL
   local op under=()
   ! has compute-sanitizer || under=(compute-sanitizer --tool "$1" --error-exitcode 9 --print-limit 5)
   for op in ${ops:-$("$isochron" doctor --list-ops)}; do
-    also verify_one "$1-$op" 90 --op "$op" "${under[@]}"
+    also verify_one "$1-$op" 180 --op "$op" "${under[@]}"
   done
   in_dry="0|1" in_dry_says='resident memory' also step "$1-digits" 300 0 "${under[@]}" \
     "$isochron" train digits "${on_device[@]}" --epochs 1 --steps 5
