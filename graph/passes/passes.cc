@@ -117,8 +117,8 @@ ElementProgram program_of(const Node& node) {
 
 namespace {
 
-/// `may_grow`: also where the result is larger than what it is made of.
-void fold(Graph& graph, size_t limit_bytes, bool may_grow) {
+/// `growing`: where the result is larger than what it is made of; else where it isn't.
+void fold(Graph& graph, size_t limit_bytes, bool growing) {
   Rewriter rewriter(graph);
   for (const auto& node : graph.nodes()) {
     rewriter.update_inputs(*node);
@@ -129,7 +129,7 @@ void fold(Graph& graph, size_t limit_bytes, bool may_grow) {
     for (const Value* output : node->outputs) bytes += output->spec.size_bytes();
     size_t input_bytes = 0;
     for (const Value* input : node->inputs) input_bytes += input->spec.size_bytes();
-    if (!constant || bytes > limit_bytes || (!may_grow && bytes > input_bytes)) continue;
+    if (!constant || bytes > limit_bytes || (bytes > input_bytes) != growing) continue;
     std::vector<Tensor> inputs;
     for (const Value* input : node->inputs) inputs.push_back(input->bound);
     std::vector<Tensor> results;

@@ -51,7 +51,7 @@ void run_passes(Graph& graph, const PassOptions& options = {});
 void decompose(Graph& graph, const Backend& backend);
 /// Evaluates nodes whose inputs are all constants, but for those whose result is larger than these.
 void fold_constants(Graph& graph);
-/// Those too, up to 64 KiB each.
+/// Evaluates these, up to 64 KiB each.
 void fold_broadcasts(Graph& graph);
 /// x+0, x*1, x/1, --x, pow(x, 1), pow(x, 2), cast to the same dtype, reshape chains, transposes into matrix
 /// multiplies. Results stay what they were, NaN and infinities included, but for the sign of a zero.

@@ -146,7 +146,7 @@ TEST(GraphDump, WritesEveryStageOfEveryTrace) {
       }
     }
   }
-  EXPECT_EQ(dots, 21);
+  EXPECT_EQ(dots, 23);
   EXPECT_THAT(functions, testing::UnorderedElementsAre("train_step", "evaluation"));
   EXPECT_TRUE(std::filesystem::exists(folder / "graphs" / "stages.csv"));
 }
