@@ -372,8 +372,7 @@ void add_bench(CLI::App& app) {
   command
       ->add_option("--predict", options->predict,
                    "on a device, print besides what a step should take on one of this name by its data "
-                   "sheet; default: "
-                   "the device that runs, where it is known")
+                   "sheet; default: the device that runs, where it is known")
       ->check(CLI::IsMember(sheets))
       ->excludes(ranks);
   command

@@ -1,21 +1,15 @@
 #include "isochron/graph/program/order_trial.h"
 
-#include <algorithm>
 #include <vector>
 
 #include "isochron/core/base/error.h"
+#include "isochron/core/base/median.h"
 
 namespace isochron::graph {
 namespace {
 
 /// Less is what one trial differs from the next by.
 constexpr double kWorthIt = 0.98;
-
-double median(std::vector<double> times) {
-  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
-  std::nth_element(times.begin(), middle, times.end());
-  return *middle;
-}
 
 }  // namespace
 
@@ -53,7 +47,7 @@ std::optional<bool> OrderTrial::in_order_is_faster() const {
   std::array<std::vector<double>, 2> times_ns;
   for (size_t run = 0; run < marks_.size(); ++run)
     times_ns[run % 2].push_back(context.elapsed_ns(marks_[run].begin, marks_[run].end));
-  return median(times_ns[1]) < kWorthIt * median(times_ns[0]);
+  return middle_of(times_ns[1]) < kWorthIt * middle_of(times_ns[0]);
 }
 
 }  // namespace isochron::graph

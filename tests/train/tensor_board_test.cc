@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 
-#include "isochron/core/files/record_file.h"
 #include "isochron/nn/layers/layers.h"
 #include "isochron/nn/losses/losses.h"
 #include "isochron/nn/module/sequential.h"
@@ -12,6 +11,7 @@
 #include "isochron/train/loop/trainer.h"
 #include "support/expect_error.h"
 #include "support/temp_folder.h"
+#include "train/support/event_records.h"
 
 namespace isochron::train {
 namespace {
@@ -19,24 +19,6 @@ namespace {
 using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-/// The records of the files in `folder`.
-std::vector<std::string> records_in(const std::filesystem::path& folder) {
-  std::vector<std::string> records;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    RecordReader reader(entry.path());
-    std::vector<std::byte> record;
-    while (reader.next(record)) {
-      records.emplace_back(reinterpret_cast<const char*>(record.data()), record.size());
-    }
-  }
-  return records;
-}
-
-int64_t holding(const std::vector<std::string>& records, const std::string& text) {
-  return std::count_if(records.begin(), records.end(),
-                       [&](const std::string& record) { return record.find(text) != std::string::npos; });
-}
 
 /// Three batches of two rows for a layer of six weights.
 struct LoggedTraining {

@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "isochron/core/base/clock.h"
+#include "isochron/core/base/median.h"
 #include "isochron/graph/capture/apply.h"
 #include "isochron/graph/capture/capture.h"
 #include "isochron/graph/ir/graph.h"
@@ -27,12 +28,6 @@ namespace {
 constexpr int kTrials = 15;
 constexpr int64_t kFastProductNs = 2'000'000;
 constexpr int kLeastRounds = 5;
-
-double median(std::vector<int64_t> times) {
-  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
-  std::nth_element(times.begin(), middle, times.end());
-  return static_cast<double>(*middle);
-}
 
 /// Calls whose times tell what the machine can do.
 class LimitTrials {
@@ -76,7 +71,7 @@ class LimitTrials {
     limits.flops_per_ns = fastest(products_);
     limits.half_flops_per_ns = fastest(half_products_);
     // What a call costs by itself is no matter of the bandwidth, and more than a small sum.
-    const double all_ns = median(sum_[0].times), call_ns = median(sum_[1].times);
+    const double all_ns = middle_of(sum_[0].times), call_ns = middle_of(sum_[1].times);
     limits.bytes_per_ns = sum_[0].work / std::max(all_ns - call_ns, all_ns / 4);
     return limits;
   }
@@ -114,7 +109,7 @@ class LimitTrials {
   }
   static double fastest(const std::vector<Trial>& trials) {
     double best = 0;
-    for (const Trial& trial : trials) best = std::max(best, trial.work / median(trial.times));
+    for (const Trial& trial : trials) best = std::max(best, trial.work / middle_of(trial.times));
     return best;
   }
 
@@ -300,8 +295,8 @@ StepProfile profile(CapturedFunction& step, const ProfileOptions& options) {
     const double rate = kind.half ? result.limits.half_flops_per_ns : result.limits.flops_per_ns;
     const double limit =
         (kind.elements ? 0 : instruction.flops / rate) + instruction.bytes / result.limits.bytes_per_ns;
-    result.kernels.push_back({instruction.name, instruction.op, instruction.shapes, median(times[k]), limit,
-                              instruction.flops, instruction.bytes, kind.half});
+    result.kernels.push_back({instruction.name, instruction.op, instruction.shapes, middle_of(times[k]),
+                              limit, instruction.flops, instruction.bytes, kind.half});
   }
   std::stable_sort(result.kernels.begin(), result.kernels.end(),
                    [](const auto& a, const auto& b) { return a.loss_ns() > b.loss_ns(); });
