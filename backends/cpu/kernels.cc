@@ -1,6 +1,6 @@
 #include "isochron/backends/cpu/kernels.h"
 
-#include "isochron/backends/common/matmul_add.h"
+#include "isochron/backends/common/fused_product.h"
 #include "isochron/backends/common/vector_target.h"
 #include "isochron/backends/cpu/attention/attention.h"
 #include "isochron/backends/cpu/collective/collectives.h"
@@ -81,7 +81,7 @@ graph::KernelTable& cpu_kernels() {
             {"fused", prepare_fused},
 
             {"matmul", prepare_matmul, kAny},
-            {"matmul_add", prepare_matmul_add, kAny},
+            {"fused_product", prepare_product_then_program},
             {"matmul_float8", prepare_matmul_float8, kAny},
             {"float8_history", prepare_float8_history, kAny},
 

@@ -8,6 +8,7 @@
 #include "isochron/ops/attention/attention.h"
 #include "isochron/ops/convolution/convolution.h"
 #include "isochron/ops/convolution/pooling.h"
+#include "isochron/ops/matmul/fused_product.h"
 
 namespace isochron::ops {
 
@@ -67,13 +68,20 @@ std::unique_ptr<graph::Kernel> prepare_cumulative_min_cuda(const graph::KernelRe
 std::unique_ptr<graph::Kernel> prepare_linear_recurrence_cuda(const graph::KernelRequest& request);
 /// Sums in f32, of f64 in f64. By the machine's library of products where the call is one of those.
 std::unique_ptr<graph::Kernel> prepare_matmul_cuda(const graph::KernelRequest& request);
-/// By that library in one go where it can, else as two kernels. A relu of NaN is NaN.
-std::unique_ptr<graph::Kernel> prepare_matmul_add_cuda(const graph::KernelRequest& request);
+/// `fused_product` of a `matmul`: by that library in one go where it can, else in tiles or as two kernels. A
+/// relu of NaN is NaN.
+std::unique_ptr<graph::Kernel> prepare_fused_matmul_cuda(const graph::KernelRequest& request,
+                                                         const FusedProduct& fused);
 /// Factors in f32, bf16 or f16 and a result in f32 or bf16; null for a result in f16.
 std::unique_ptr<graph::Kernel> prepare_matmul_float8_cuda(const graph::KernelRequest& request);
 /// Images and kernels in one floating dtype, biases in any.
 std::unique_ptr<graph::Kernel> prepare_convolution_cuda(ConvolutionPass pass, const ConvolutionShape& shape,
                                                         const graph::KernelRequest& request);
+/// `fused_product` of one of the first two passes, in tiles or as two kernels.
+std::unique_ptr<graph::Kernel> prepare_fused_convolution_cuda(ConvolutionPass pass,
+                                                              const ConvolutionShape& shape,
+                                                              const graph::KernelRequest& request,
+                                                              const FusedProduct& fused);
 std::unique_ptr<graph::Kernel> prepare_pooling_cuda(Pooling pooling, const PoolingShape& shape,
                                                     const graph::KernelRequest& request);
 /// A launch and a product a step. What has an axis of time, and the kernels, may be stored in 16 bits of one

@@ -17,6 +17,16 @@ std::unique_ptr<Kernel> convolution(const KernelRequest& request) {
   return prepare_convolution_cuda(kPass, convolution_shape(kPass, DefinedCall(request).call), request);
 }
 
+std::unique_ptr<Kernel> fused_product(const KernelRequest& request) {
+  const FusedProduct fused(request);
+  if (fused.product.name == "matmul") return prepare_fused_matmul_cuda(request, fused);
+  const ConvolutionPass pass =
+      fused.product.name == "convolution" ? ConvolutionPass::kForward : ConvolutionPass::kInputGradient;
+  const KernelRequest product = fused.product_request(request);
+  return prepare_fused_convolution_cuda(pass, convolution_shape(pass, DefinedCall(product).call), request,
+                                        fused);
+}
+
 template <Pooling kPooling>
 std::unique_ptr<Kernel> pooling(const KernelRequest& request) {
   return prepare_pooling_cuda(kPooling, pooling_shape(kPooling, DefinedCall(request).call), request);
@@ -39,7 +49,7 @@ graph::KernelTable& cuda_kernels() {
             {"fused", prepare_fused_cuda},
 
             {"matmul", prepare_matmul_cuda, kAny},
-            {"matmul_add", prepare_matmul_add_cuda, kAny},
+            {"fused_product", fused_product},
             {"matmul_float8", prepare_matmul_float8_cuda, kAny},
 
             {"transpose", prepare_transpose_cuda},

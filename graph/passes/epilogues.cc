@@ -1,157 +1,248 @@
-// Epilogues: what a library's product can do to its sums before it stores them. A product whose result one
-// elementwise node alone reads, and does no more with than add a matrix or a number a column and take the
-// larger of that and 0, becomes one `matmul_add` with it: one launch fewer, and the result is not written and
-// read in between. What is added must be stored as the result is (the library's bias is); sums are in f32.
+// Epilogues: what is done to each element of a product is done before it is stored. A product (`matmul`,
+// `convolution`, `convolution_input_gradient`) and the group of element ops that reads it first become one
+// `fused_product`: a launch fewer, and the product isn't written and read in between, unless others read it
+// too, for whom it is stored as well. A convolution's bias becomes a part of the group. Reductions at the end
+// of a group become a node of their own, which reads what is stored.
 #include <algorithm>
+#include <array>
+#include <functional>
+#include <optional>
+#include <unordered_set>
 #include <utility>
 
 #include "isochron/graph/ir/element_op.h"
 #include "isochron/graph/ir/half_storage.h"
+#include "isochron/graph/passes/bound_program.h"
 #include "isochron/graph/passes/passes.h"
 
 namespace isochron::graph {
 namespace {
 
-struct Epilogue {
-  std::vector<Value*> terms;
-  bool relu = false;
-};
+constexpr std::array<std::string_view, 3> kProducts = {"matmul", "convolution", "convolution_input_gradient"};
+constexpr size_t kFactors = 2;
 
-/// Follows the sum through a program, from the product to the result.
-class Reading {
+bool is_product(const Node& node) { return std::ranges::find(kProducts, node.op->name) != kProducts.end(); }
+
+/// The group of element ops that a node runs, of which parts become programs of their own.
+class ElementGroup {
  public:
-  Reading(const Node& reader, const Value* product)
-      : program_(program_of(reader)), result_(reader.outputs[0]->spec) {
-    size_t input = 0;
-    for (size_t r = 0; r < program_.operands.size(); ++r) {
-      Value* const value = program_.operands[r].immediate ? nullptr : reader.inputs[input++];
-      if (value == product) sum_ = static_cast<int>(r);
-      operands_.push_back(value == product ? nullptr : value);
-    }
-    operands_.resize(program_.operands.size() + program_.code.size());
+  explicit ElementGroup(const Node& node) : whole_(program_of(node)), values_(operand_values(node, whole_)) {}
+
+  const ElementProgram& whole() const { return whole_; }
+  /// The outputs that are reduced, or those that aren't.
+  std::vector<size_t> outputs(bool reduced) const {
+    std::vector<size_t> found;
+    for (size_t o = 0; o < whole_.outputs.size(); ++o)
+      if (whole_.outputs[o].reduced == reduced) found.push_back(o);
+    return found;
   }
 
-  std::optional<Epilogue> epilogue() {
-    const bool same_shape =
-        sum_ >= 0 && program_.operands[static_cast<size_t>(sum_)].spec.shape == result_.shape;
-    if (!same_shape || program_.outputs.size() != 1 || program_.outputs[0].reduced) return std::nullopt;
-    for (size_t i = 0; i < program_.code.size(); ++i) {
-      if (!follow(program_.code[i], static_cast<int>(program_.operands.size() + i))) return std::nullopt;
+  /// What makes these outputs of a product, its first operand, to which `bias`, unless null, is added.
+  /// `value`: what the group read before. With `store` that is an output behind the others.
+  BoundProgram on_product(const Value* value, Value* bias, const std::vector<size_t>& outputs,
+                          bool store) const {
+    BoundProgram made;
+    made.program->shape = whole_.shape;
+    const TensorSpec& product = value->spec;
+    made.program->operands.push_back({product});
+    constexpr uint8_t kFirst = 0;
+    const uint8_t added = bias == nullptr ? kFirst : made.operand({bias->spec}, bias);
+    std::vector<bool> needed = needed_for(outputs, {});
+    std::vector<uint8_t> now(needed.size());
+    for (size_t r = 0; r < values_.size(); ++r) {
+      if (needed[r] && values_[r] != value) now[r] = made.operand(whole_.operands[r], values_[r]);
     }
-    const bool any = found_.relu || !found_.terms.empty();
-    return any && program_.outputs[0].reg == sum_ ? std::optional(found_) : std::nullopt;
+    uint8_t sum = kFirst;
+    if (bias != nullptr) {
+      const DType wide = is_half(product.dtype) ? DType::kF32 : product.dtype;
+      const uint8_t wide_sum = made.cast(wide, kFirst), wide_bias = made.cast(wide, added);
+      sum = made.cast(product.dtype, made.code(ElementOp::kAdd, wide, wide_sum, wide_bias));
+    }
+    for (size_t r = 0; r < values_.size(); ++r)
+      if (values_[r] == value) now[r] = sum;
+    finish(made, std::move(needed), std::move(now), outputs);
+    if (store) made.program->outputs.push_back({sum});
+    return made;
+  }
+
+  /// What makes the outputs `of` where `stored` registers are values already. None where something else of
+  /// `value`, which isn't, would be needed.
+  std::optional<BoundProgram> on_stored(const Value* value, const std::vector<std::pair<int, Value*>>& stored,
+                                        const std::vector<size_t>& of) const {
+    BoundProgram made;
+    made.program->shape = whole_.shape;
+    std::vector<bool> given(registers());
+    for (const auto& [reg, unused] : stored) given[static_cast<size_t>(reg)] = true;
+    std::vector<bool> needed = needed_for(of, given);
+    std::vector<uint8_t> now(needed.size());
+    for (const auto& [reg, from] : stored) {
+      const auto r = static_cast<size_t>(reg);
+      if (needed[r]) now[r] = made.operand({from->spec}, from);
+    }
+    for (size_t r = 0; r < values_.size(); ++r) {
+      if (!needed[r] || given[r]) continue;
+      if (values_[r] == value) return std::nullopt;
+      now[r] = made.operand(whole_.operands[r], values_[r]);
+    }
+    for (size_t r = 0; r < needed.size(); ++r) needed[r] = needed[r] && !given[r];
+    finish(made, std::move(needed), std::move(now), of);
+    return made;
+  }
+
+  /// The registers that hold `value`.
+  std::vector<int> registers_of(const Value* value) const {
+    std::vector<int> found;
+    for (size_t r = 0; r < values_.size(); ++r)
+      if (values_[r] == value) found.push_back(static_cast<int>(r));
+    return found;
   }
 
  private:
-  /// False where the instruction that makes `reg` is not of an epilogue.
-  bool follow(const ElementProgram::Instruction& instruction, int reg) {
-    const int a = instruction.operands[0];
-    const int b = instruction.operands[1];
-    const bool of_sum = a == sum_;
-    const bool in_f32 = instruction.dtype == DType::kF32 && !stored_;
-    switch (instruction.op) {
-      case ElementOp::kCast:
-        if (!of_sum) {
-          operands_[static_cast<size_t>(reg)] = operands_[static_cast<size_t>(a)];
-          return in_f32 && operands_[static_cast<size_t>(a)] != nullptr;
-        }
-        if (stored_ || (instruction.dtype != DType::kF32 && instruction.dtype != result_.dtype)) return false;
-        stored_ = instruction.dtype != DType::kF32;
-        break;
-      case ElementOp::kAdd:
-        if (!in_f32 || found_.relu || (!of_sum && b != sum_) || !add(of_sum ? b : a)) return false;
-        break;
-      case ElementOp::kRelu:
-        if (!in_f32 || !of_sum || std::exchange(found_.relu, true)) return false;
-        break;
-      default:
-        return false;
+  size_t registers() const { return whole_.operands.size() + whole_.code.size(); }
+
+  /// The registers that these outputs are computed from, not looking beyond those that are `given`.
+  std::vector<bool> needed_for(const std::vector<size_t>& outputs, const std::vector<bool>& given) const {
+    std::vector<bool> needed(registers());
+    for (const size_t o : outputs) needed[whole_.outputs[o].reg] = true;
+    for (size_t c = whole_.code.size(); c-- > 0;) {
+      const size_t reg = whole_.operands.size() + c;
+      if (!needed[reg] || (!given.empty() && given[reg])) continue;
+      const ElementProgram::Instruction& instruction = whole_.code[c];
+      for (int k = 0; k < element_op_arity(instruction.op); ++k) needed[instruction.operands[k]] = true;
     }
-    sum_ = reg;
-    return true;
+    return needed;
   }
 
-  /// One of the result's shape and one number a column can be added, no others.
-  bool add(int reg) {
-    Value* const term = operands_[static_cast<size_t>(reg)];
-    if (term == nullptr || term->spec.dtype != result_.dtype) return false;
-    const Shape& shape = term->spec.shape;
-    const int64_t columns = result_.shape[result_.shape.rank() - 1];
-    const bool vector = shape.rank() > 0 && shape[shape.rank() - 1] == columns && shape.elems() == columns;
-    bool& taken = shape == result_.shape ? has_matrix_ : has_vector_;
-    if ((!vector && shape != result_.shape) || std::exchange(taken, true)) return false;
-    found_.terms.push_back(term);
-    return true;
+  /// Adds the instructions that are needed, and the outputs. `now`: where registers of the whole are.
+  void finish(BoundProgram& made, std::vector<bool> needed, std::vector<uint8_t> now,
+              const std::vector<size_t>& outputs) const {
+    for (size_t c = 0; c < whole_.code.size(); ++c) {
+      const size_t reg = whole_.operands.size() + c;
+      if (!needed[reg]) continue;
+      ElementProgram::Instruction instruction = whole_.code[c];
+      for (int k = 0; k < element_op_arity(instruction.op); ++k)
+        instruction.operands[k] = now[instruction.operands[k]];
+      now[reg] = made.code(instruction);
+    }
+    for (const size_t o : outputs) {
+      ElementProgram::Output output = whole_.outputs[o];
+      output.reg = now[output.reg];
+      made.program->outputs.push_back(output);
+    }
   }
 
-  const ElementProgram program_;
-  const TensorSpec result_;
-  std::vector<Value*> operands_;  // in each register, as it is or cast to f32; null: neither
-  int sum_ = -1;                  // the register that holds it by now
-  bool stored_ = false;           // it is in the result's dtype by now
-  bool has_matrix_ = false, has_vector_ = false;
-  Epilogue found_;
+  const ElementProgram whole_;
+  const std::vector<Value*> values_;  // of its operands
 };
 
-/// The products of f32 or of 16 bits, whose sums are in f32.
-bool is_product(const Node& node) {
-  const DType factors = node.inputs[0]->spec.dtype;
-  const DType result = node.outputs[0]->spec.dtype;
-  return node.op->name == "matmul" && (is_half(factors) || factors == DType::kF32) &&
-         (result == DType::kF32 || result == factors);
-}
+class Absorption {
+ public:
+  explicit Absorption(Graph& graph)
+      : graph_(graph),
+        before_(graph.nodes().size()),
+        uses_(graph.use_counts()),
+        rewriter_(graph),
+        keep_(before_, true) {
+    for (size_t i = 0; i < before_; ++i) rank_[graph.nodes()[i].get()] = i;
+  }
 
-Node* add_node(Graph& graph, const Node& product, const Node& reader, const Epilogue& epilogue) {
-  std::vector<Value*> inputs = product.inputs;
-  inputs.insert(inputs.end(), epilogue.terms.begin(), epilogue.terms.end());
-  Attributes attributes;
-  for (const char* name : {"transpose_a", "transpose_b"})
-    attributes.set(name, product.attributes.get<bool>(name));
-  attributes.set("relu", epilogue.relu);
-  const DType result = reader.outputs[0]->spec.dtype;
-  if (is_half(product.inputs[0]->spec.dtype)) attributes.set(kStorage, std::vector<DType>{result});
-  Node* node =
-      graph.add_node(product.op->registry->at("matmul_add"), inputs, std::move(attributes), product.scope);
-  node->checkpoint = reader.checkpoint;
-  node->checkpoint_result = reader.checkpoint_result;
-  return node;
-}
+  void run() {
+    for (size_t i = 0; i < before_; ++i) {
+      Node& reader = *graph_.nodes()[i];
+      const std::vector<Value*> products = products_for(reader);
+      for (Value* input : reader.inputs) read_.insert(input);
+      rewriter_.update_inputs(reader);
+      for (Value* product : products) {
+        if (absorb(i, product)) break;
+      }
+    }
+    if (graph_.nodes().size() == before_) return;
+    keep_.resize(graph_.nodes().size(), true);
+    graph_.retain_nodes(keep_);
+    for (const auto& node : graph_.nodes()) rewriter_.update_inputs(*node);
+    rewriter_.finish();
+    sort_nodes(graph_, rank_);
+  }
+
+ private:
+  /// Those that the node could take, the latest first: of two that are added up it reads the other's result.
+  std::vector<Value*> products_for(const Node& reader) const {
+    std::vector<Value*> found;
+    if (reader.op->fusion != FusionClass::kElementwise && reader.op->name != "fused") return found;
+    for (Value* input : reader.inputs) {
+      // The first reader alone: whatever else reads it may come behind both.
+      if (input->producer == nullptr || !is_product(*input->producer) || read_.contains(input)) continue;
+      if (std::ranges::find(found, input) == found.end()) found.push_back(input);
+    }
+    std::ranges::sort(found, std::greater(), [&](const Value* value) { return rank_.at(value->producer); });
+    return found;
+  }
+
+  /// False where node `i` can't take the product.
+  bool absorb(size_t i, Value* product) {
+    const Node& reader = *graph_.nodes()[i];
+    const Node& producer = *product->producer;
+    const ElementGroup group(reader);
+    const std::vector<size_t> plain = group.outputs(false), reduced = group.outputs(true);
+    if (product->spec.shape != group.whole().shape || product->spec.shape.elems() == 0 || plain.empty())
+      return false;
+    const bool store = uses_.at(product) > std::ranges::count(reader.inputs, product);
+    Value* const bias = producer.inputs.size() > kFactors ? producer.inputs[kFactors] : nullptr;
+    const BoundProgram epilogue = group.on_product(product, bias, plain, store);
+    std::optional<BoundProgram> rest;
+    if (!reduced.empty()) {
+      std::vector<std::pair<int, Value*>> stored;
+      for (const size_t o : plain) stored.emplace_back(group.whole().outputs[o].reg, reader.outputs[o]);
+      for (const int reg : store ? group.registers_of(product) : std::vector<int>())
+        stored.emplace_back(reg, product);
+      rest = group.on_stored(product, stored, reduced);
+      if (!rest) return false;
+    }
+    if (epilogue.registers() > kMaxProgramRegisters) return false;
+
+    Attributes attributes = producer.attributes;
+    attributes.erase(kStorage);
+    attributes.set("product", producer.op->name);
+    attributes.set("program", std::shared_ptr<const AttributeObject>(epilogue.program));
+    std::vector<Value*> inputs(producer.inputs.begin(), producer.inputs.begin() + kFactors);
+    inputs.insert(inputs.end(), epilogue.inputs.begin(), epilogue.inputs.end());
+    const Node& made = add(i, "fused_product", inputs, std::move(attributes), producer.scope);
+    for (size_t o = 0; o < plain.size(); ++o) rewriter_.replace(reader.outputs[plain[o]], made.outputs[o]);
+    if (store) rewriter_.replace(product, made.outputs.back());
+    if (rest) {
+      for (Value*& input : rest->inputs) input = rewriter_.resolve(input);
+      attributes = {};
+      attributes.set("program", std::shared_ptr<const AttributeObject>(rest->program));
+      const Node& sums = add(i, "fused", rest->inputs, std::move(attributes), reader.scope);
+      for (size_t o = 0; o < reduced.size(); ++o)
+        rewriter_.replace(reader.outputs[reduced[o]], sums.outputs[o]);
+    }
+    keep_[rank_.at(&producer)] = keep_[i] = false;
+    return true;
+  }
+
+  /// A node in place of node `i`.
+  const Node& add(size_t i, std::string_view op, const std::vector<Value*>& inputs, Attributes attributes,
+                  const std::string& scope) {
+    const Node& reader = *graph_.nodes()[i];
+    Node* node = graph_.add_node(reader.op->registry->at(op), inputs, std::move(attributes), scope);
+    node->checkpoint = reader.checkpoint;
+    node->checkpoint_result = reader.checkpoint_result;
+    rank_[node] = i;
+    return *node;
+  }
+
+  Graph& graph_;
+  const size_t before_;  // nodes
+  const std::unordered_map<const Value*, int> uses_;
+  Rewriter rewriter_;
+  std::vector<bool> keep_;
+  std::unordered_map<const Node*, size_t> rank_;
+  std::unordered_set<const Value*> read_;  // by nodes so far
+};
 
 }  // namespace
 
-void absorb_epilogues(Graph& graph) {
-  const auto& nodes = graph.nodes();
-  const size_t before = nodes.size();
-  const std::unordered_map<const Value*, int> uses = graph.use_counts();
-  std::unordered_map<const Node*, size_t> rank;
-  for (size_t i = 0; i < before; ++i) rank[nodes[i].get()] = i;
-  std::vector<bool> keep(before, true);
-  Rewriter rewriter(graph);
-  for (size_t i = 0; i < before; ++i) {
-    Node& reader = *nodes[i];
-    rewriter.update_inputs(reader);
-    if (reader.op->fusion != FusionClass::kElementwise && !reader.attributes.has("program")) continue;
-    // Of two products that are added up the later one takes the other's result.
-    std::pair<size_t, Epilogue> best;
-    bool found = false;
-    for (const Value* input : reader.inputs) {
-      if (input->producer == nullptr || !is_product(*input->producer) || uses.at(input) != 1) continue;
-      std::optional<Epilogue> epilogue = Reading(reader, input).epilogue();
-      if (!epilogue || (found && rank.at(input->producer) < best.first)) continue;
-      best = {rank.at(input->producer), std::move(*epilogue)};
-      found = true;
-    }
-    if (!found) continue;
-    Node* const node = add_node(graph, *nodes[best.first], reader, best.second);
-    rank[node] = i;
-    keep[best.first] = keep[i] = false;
-    rewriter.replace(reader.outputs[0], node->outputs[0]);
-  }
-  if (nodes.size() == before) return;
-  keep.resize(nodes.size(), true);
-  graph.retain_nodes(keep);
-  rewriter.finish();
-  sort_nodes(graph, rank);
-}
+void absorb_epilogues(Graph& graph) { Absorption(graph).run(); }
 
 }  // namespace isochron::graph

@@ -60,11 +60,15 @@ void simplify_algebra(Graph& graph);
 void merge_common_subexpressions(Graph& graph);
 /// Drops nodes that no output, update or side effect needs.
 void remove_dead_code(Graph& graph);
+/// The gradient of a layer norm adds what else comes back to its input (graph/passes/residuals.cc).
+void absorb_residuals(Graph& graph);
 /// Chains of elementwise ops, with broadcasts and closing reductions, become one kernel each
 /// (graph/passes/fusion.cc).
 void fuse_elementwise(Graph& graph);
-/// A product and the elementwise node that alone reads it, which adds a matrix or a number a column and takes
-/// the larger of that and 0, become one `matmul_add` (graph/passes/epilogues.cc).
+/// Groups of element ops become a part of the much larger groups that read them (graph/passes/broadcasts.cc).
+void inline_broadcasts(Graph& graph);
+/// A product and the group of element ops that reads it first become one `fused_product`
+/// (graph/passes/epilogues.cc).
 void absorb_epilogues(Graph& graph);
 
 /// Collectives (OpDef::split) become two nodes: one that starts as early as its inputs and the collectives

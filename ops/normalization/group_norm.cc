@@ -153,6 +153,12 @@ std::vector<Tensor> decomposed_group_gradient(std::span<const Tensor> in, const 
   const Tensor scale = rsqrt(parts.moment(in[2]) + attributes.get<double>("epsilon"));
   const Tensor normal = (parts.of(in[0]) - parts.moment(in[1])) * scale;
   const Tensor dy = parts.of(in[3]);
+  if (parts.by_channel()) {  // gamma is one number for all that is summed
+    const Tensor sum = parts.sum_of(dy), dot = parts.sum_of(dy * normal);
+    const double share = 1 / parts.count();
+    const Tensor dx = (dy - sum * share - normal * (dot * share)) * (in.size() > 4 ? scale * in[4] : scale);
+    return in.size() > 4 ? std::vector{dx, dot, sum} : std::vector{dx};
+  }
   const Tensor weighted = in.size() > 4 ? dy * parts.channels(in[4]) : dy;
   const Tensor inner = weighted - parts.mean_of(weighted) - normal * parts.mean_of(weighted * normal);
   std::vector<Tensor> result{parts.back(inner * scale)};

@@ -53,6 +53,7 @@ std::vector<TensorSpec> infer_layer_norm_gradient(const OpCall& call) {
   require_same_shape(call, 0, 3);
   if (call.inputs.size() == 4) return {call.inputs[0]};
   require_columns(call, 4);
+  if (call.inputs.size() == 6) require_same_shape(call, 0, 5);
   return {call.inputs[0], call.inputs[4], call.inputs[4]};
 }
 
@@ -83,7 +84,7 @@ std::vector<Tensor> decomposed_gradient(std::span<const Tensor> in, bool centere
   const Tensor weighted = in.size() > 4 ? dy * in[4] : dy;
   Tensor inner = weighted - normal * mean(weighted * normal, {-1}, true);
   if (centered) inner = inner - mean(weighted, {-1}, true);
-  std::vector<Tensor> result{inner * scale};
+  std::vector<Tensor> result{in.size() > 5 ? inner * scale + in[5] : inner * scale};
   if (in.size() > 4) {
     Axes rows;
     for (int axis = 0; axis + 1 < dy.rank(); ++axis) rows.push_back(axis);
@@ -167,7 +168,10 @@ Values layer_norm_gradient_reference(const OpCall& call, std::span<const TensorS
       out[1][i] += in[3][r * n + i] * normal(i);
       out[2][i] += in[3][r * n + i];
     }
-    for (size_t i = 0; i < n; ++i) out[0][r * n + i] = in[2][r] * (weighted(i) - sum - normal(i) * dot);
+    for (size_t i = 0; i < n; ++i) {
+      out[0][r * n + i] =
+          in[2][r] * (weighted(i) - sum - normal(i) * dot) + (in.size() > 5 ? in[5][r * n + i] : 0);
+    }
   }
   return out;
 }
@@ -193,8 +197,12 @@ void register_layer_norm(graph::Registry& registry) {
 }
 
 void register_layer_norm_gradient(graph::Registry& registry) {
-  OpDef op = normalization_row("layer_norm_gradient",
-                               "gradient of layer_norm with respect to rows, gamma and beta", true);
+  OpDef op =
+      normalization_row("layer_norm_gradient",
+                        "gradient of layer_norm with respect to rows, gamma and beta; another gradient "
+                        "of the rows is added by the pass `residuals`",
+                        true);
+  op.max_inputs = 6;
   op.infer = infer_layer_norm_gradient;
   op.gradient = layer_norm_second_gradient;
   op.reference = layer_norm_gradient_reference;
@@ -203,8 +211,17 @@ void register_layer_norm_gradient(graph::Registry& registry) {
   op.samples = {{{{{6, 5}}, {{6}}, scales, {{6, 5}}}, how(true)},
                 {{{{6, 5}}, {{6}}, scales, {{6, 5}}, {{5}}}, how(true)},
                 {{{{2, 3, 17}}, {{2, 3}}, {{2, 3}, 0.5, 2}, {{2, 3, 17}}, {{17}}}, how(false)},
-                {{{{150, 4}}, {{150}}, {{150}, 0.5, 2}, {{150, 4}}, {{4}}}, how(true)}};
+                {{{{150, 4}}, {{150}}, {{150}, 0.5, 2}, {{150, 4}}, {{4}}}, how(true)},
+                {{{{2, 3, 19}}, {{2, 3}}, {{2, 3}, 0.5, 2}, {{2, 3, 19}}, {{19}}, {{2, 3, 19}}}, how(true)}};
   op.errors = {{{{DType::kF32, {6, 5}}, {DType::kF32, {5}}, {DType::kF32, {6}}, {DType::kF32, {6, 5}}},
+                how(true),
+                ErrorCode::kShapeMismatch},
+               {{{DType::kF32, {6, 5}},
+                 {DType::kF32, {6}},
+                 {DType::kF32, {6}},
+                 {DType::kF32, {6, 5}},
+                 {DType::kF32, {5}},
+                 {DType::kF32, {6, 1}}},
                 how(true),
                 ErrorCode::kShapeMismatch}};
   registry.add(std::move(op));

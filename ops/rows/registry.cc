@@ -9,7 +9,7 @@ graph::Registry& mutable_registry() {
     register_elementwise(*registry);
     register_reductions(*registry);
     register_matmul(*registry);
-    register_matmul_add(*registry);
+    register_fused_product(*registry);
     register_float8(*registry);
     register_shapes(*registry);
     register_slicing(*registry);

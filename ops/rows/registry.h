@@ -19,7 +19,7 @@ const graph::OpDef& register_op(graph::OpDef op, graph::KernelFactory cpu,
 void register_elementwise(graph::Registry& registry);
 void register_reductions(graph::Registry& registry);
 void register_matmul(graph::Registry& registry);
-void register_matmul_add(graph::Registry& registry);
+void register_fused_product(graph::Registry& registry);
 void register_float8(graph::Registry& registry);
 void register_shapes(graph::Registry& registry);
 void register_slicing(graph::Registry& registry);

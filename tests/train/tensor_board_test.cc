@@ -107,10 +107,10 @@ TEST(GraphDump, WritesEveryStageOfEveryTrace) {
   {
     GraphDump dump(folder / "graphs");
     training.fit({.epochs = 1, .validation_data = training.validation});
-    ASSERT_EQ(dump.stages().size(), 12u + 11u) << "the evaluation has no backward pass";
+    ASSERT_EQ(dump.stages().size(), 13u + 12u) << "the evaluation has no backward pass";
     EXPECT_EQ(dump.stages().front().name, "forward");
-    EXPECT_EQ(dump.stages()[12].function, "evaluation");
-    EXPECT_GT(dump.stages()[1].nodes, dump.stages()[11].nodes);
+    EXPECT_EQ(dump.stages()[13].function, "evaluation");
+    EXPECT_GT(dump.stages()[1].nodes, dump.stages()[12].nodes);
     EXPECT_THAT(dump.table(), testing::AllOf(HasSubstr("graphs of 'train step' for (f32(2, 2), f32(2, 3))"),
                                              HasSubstr("planned")));
     dump.write_csv();
@@ -128,7 +128,7 @@ TEST(GraphDump, WritesEveryStageOfEveryTrace) {
       }
     }
   }
-  EXPECT_EQ(dots, 23);
+  EXPECT_EQ(dots, 25);
   EXPECT_THAT(functions, testing::UnorderedElementsAre("train_step", "evaluation"));
   EXPECT_TRUE(std::filesystem::exists(folder / "graphs" / "stages.csv"));
 }

@@ -130,9 +130,10 @@ struct Kind {
 
 Kind kind_of(const graph::Node& node) {
   Kind kind;
-  kind.elements = node.op->fusion != graph::FusionClass::kOpaque || node.attributes.has("program");
-  if (node.op->precision.rule != graph::PrecisionRule::kLow) return kind;
-  kind.product = true;
+  kind.product = node.op->precision.rule == graph::PrecisionRule::kLow;
+  kind.elements =
+      !kind.product && (node.op->fusion != graph::FusionClass::kOpaque || node.attributes.has("program"));
+  if (!kind.product) return kind;
   kind.half = std::ranges::any_of(
       node.inputs, [](const graph::Value* input) { return input != nullptr && is_half(input->spec.dtype); });
   return kind;

@@ -60,10 +60,12 @@ void normalize_rows(const E* x, const T* gamma, const T* beta, double epsilon, b
   }
 }
 
-/// dx (where not null), and dgamma += dy normalised, dbeta += dy (where not null).
+/// dx (where not null), to which `added` (where not null) is added, and dgamma += dy normalised, dbeta += dy
+/// (where not null).
 template <typename E, typename T = ComputeType<E>>
 void normalize_rows_gradient(const E* x, const T* means, const T* scales, const E* dy, const T* gamma,
-                             bool centered, int64_t rows, int64_t columns, E* dx, T* dgamma, T* dbeta) {
+                             const E* added, bool centered, int64_t rows, int64_t columns, E* dx, T* dgamma,
+                             T* dbeta) {
   const hn::ScalableTag<T> d;
   const auto weighted = [&](const E* from, int64_t i, size_t lanes) HWY_ATTR {
     const auto g = load_numbers(d, from + i, lanes);
@@ -90,20 +92,23 @@ void normalize_rows_gradient(const E* x, const T* means, const T* scales, const 
     each_vector(d, columns, [&](int64_t i, size_t lanes) HWY_ATTR {
       const auto normal = (load_numbers(d, x + i, lanes) - center) * scale;
       const auto value = weighted(dy, i, lanes) - hn::MulAdd(normal, mean_dot, mean_sum);
-      store_numbers(d, value * scale, dx + r * columns + i, lanes);
+      const int64_t at = r * columns + i;
+      store_numbers(d, added ? hn::MulAdd(value, scale, load_numbers(d, added + at, lanes)) : value * scale,
+                    dx + at, lanes);
     });
   }
 }
 
-#define ISOCHRON_NORMALIZATION(E, T, suffix)                                                                 \
-  void normalize_rows_##suffix(const E* x, const T* gamma, const T* beta, double epsilon, bool centered,     \
-                               int64_t rows, int64_t columns, E* y, T* means, T* scales) {                   \
-    normalize_rows<E>(x, gamma, beta, epsilon, centered, rows, columns, y, means, scales);                   \
-  }                                                                                                          \
-  void normalize_rows_gradient_##suffix(const E* x, const T* means, const T* scales, const E* dy,            \
-                                        const T* gamma, bool centered, int64_t rows, int64_t columns, E* dx, \
-                                        T* dgamma, T* dbeta) {                                               \
-    normalize_rows_gradient<E>(x, means, scales, dy, gamma, centered, rows, columns, dx, dgamma, dbeta);     \
+#define ISOCHRON_NORMALIZATION(E, T, suffix)                                                             \
+  void normalize_rows_##suffix(const E* x, const T* gamma, const T* beta, double epsilon, bool centered, \
+                               int64_t rows, int64_t columns, E* y, T* means, T* scales) {               \
+    normalize_rows<E>(x, gamma, beta, epsilon, centered, rows, columns, y, means, scales);               \
+  }                                                                                                      \
+  void normalize_rows_gradient_##suffix(const E* x, const T* means, const T* scales, const E* dy,        \
+                                        const T* gamma, const E* added, bool centered, int64_t rows,     \
+                                        int64_t columns, E* dx, T* dgamma, T* dbeta) {                   \
+    normalize_rows_gradient<E>(x, means, scales, dy, gamma, added, centered, rows, columns, dx, dgamma,  \
+                               dbeta);                                                                   \
   }
 ISOCHRON_NORMALIZATION(float, float, f32)
 ISOCHRON_NORMALIZATION(double, double, f64)
@@ -170,6 +175,7 @@ class LayerNormGradientKernel final : public RowsKernel<E> {
       : RowsKernel<E>(request),
         centered_(request.attributes.get<bool>("centered")),
         scaled_(request.inputs.size() > 4),
+        added_(request.inputs.size() > 5),
         block_bytes_(align_up<size_t>(static_cast<size_t>(2 * this->columns_) * sizeof(T), 64)) {}
   size_t workspace_bytes() const override {
     return scaled_ ? static_cast<size_t>(this->threads_) * thread_bytes() : 0;
@@ -202,11 +208,12 @@ class LayerNormGradientKernel final : public RowsKernel<E> {
     T* dgamma = scaled_ && args.outputs[1] ? block(args, t) : nullptr;
     T* dbeta = scaled_ && args.outputs[2] ? block(args, t) + columns : nullptr;
     if (scaled_) std::fill_n(block(args, t), 2 * columns, T(0));
+    const E* added = added_ ? this->input(args, 5) : nullptr;
     E* dx = this->output(args, 0);
     ISOCHRON_CALL_STORED(normalize_rows_gradient, this->input(args, 0) + at,
                          this->number_input(args, 1) + first, this->number_input(args, 2) + first,
-                         this->input(args, 3) + at, gamma, centered_, count, columns, dx ? dx + at : nullptr,
-                         dgamma, dbeta);
+                         this->input(args, 3) + at, gamma, added ? added + at : nullptr, centered_, count,
+                         columns, dx ? dx + at : nullptr, dgamma, dbeta);
     if (!scaled_) return;
     double* into = totals(args, t);
     for (int64_t i = 0; i < 2 * columns; ++i) into[i] += static_cast<double>(block(args, t)[i]);
@@ -226,6 +233,7 @@ class LayerNormGradientKernel final : public RowsKernel<E> {
 
   bool centered_;
   bool scaled_;
+  bool added_;
   size_t block_bytes_;
 };
 }  // namespace
@@ -237,6 +245,7 @@ std::unique_ptr<graph::Kernel> prepare_layer_norm(const KernelRequest& request) 
 std::unique_ptr<graph::Kernel> prepare_layer_norm_gradient(const KernelRequest& request) {
   const DType dtype = request.inputs[0].dtype;
   if (request.inputs[3].dtype != dtype || request.outputs[0].dtype != dtype) return nullptr;
+  if (request.inputs.size() > 5 && request.inputs[5].dtype != dtype) return nullptr;
   return by_stored_dtype<LayerNormGradientKernel>(dtype, request);
 }
 

@@ -100,6 +100,22 @@ class Writer {
       require(is_defined(instruction.op, dtype), ErrorCode::kUnsupported,
               graph::element_op_name(instruction.op), "is not defined on {}", dtype_name(dtype));
     }
+    for (size_t r = 0; r < program.operands.size(); ++r) addresses_.push_back(fmt::format("in{}", r));
+  }
+
+  /// See element_statements.
+  std::string statements(size_t first) {
+    addresses_[0].clear();
+    for (size_t r = 1; r < program_.operands.size(); ++r) {
+      if (!program_.operands[r].immediate) addresses_[r] = fmt::format("in{}", first++);
+    }
+    std::vector<int> registers;
+    std::string stores;
+    for (size_t o = 0; o < program_.outputs.size(); ++o) {
+      registers.push_back(program_.outputs[o].reg);
+      stores += "    " + store_text(o, "i", fmt::format("r{}", program_.outputs[o].reg));
+    }
+    return fmt::format("\n{}{}", compute(registers), stores);
   }
 
   ElementSource write() {
@@ -109,8 +125,8 @@ class Writer {
       const ElementProgram::Output& output = program_.outputs[o];
       if (!output.reduced) {
         plain.push_back(o);
-      } else if (std::ranges::find(reduced, output.axes) == reduced.end()) {
-        reduced.push_back(output.axes);
+      } else if (std::ranges::find(reduced, folded_axes(o)) == reduced.end()) {
+        reduced.push_back(folded_axes(o));
       }
     }
     // Plain outputs last, for they may overwrite what all read; where there are few elements, with the last
@@ -124,6 +140,14 @@ class Writer {
   }
 
  private:
+  /// Those of a reduced output along which there is more than one element.
+  Axes folded_axes(size_t o) const {
+    Axes axes;
+    for (const int64_t axis : program_.outputs[o].axes)
+      if (program_.shape[static_cast<int>(axis)] != 1) axes.push_back(axis);
+    return axes;
+  }
+
   std::string parameters() const {
     std::string text;
     for (size_t r = 0; r < program_.operands.size(); ++r) {
@@ -178,10 +202,12 @@ class Writer {
   std::string operand_text(size_t r, int64_t pack) const {
     const ElementProgram::Operand& operand = program_.operands[r];
     if (operand.immediate) return number_text(operand.value, operand.spec.dtype);
+    if (addresses_[r].empty()) return "sum";
     if (pack > 1 && lies_in_packs(r, pack)) return fmt::format("widen(pack{}.of[e])", r);
     const std::vector<IndexAxis> axes = axes_of(r);
     const bool same = axes.empty() || (axes.back().stride == 0 && axes.back().extent % pack == 0);
-    return fmt::format("widen(in{}[{}])", r, offset_text(pack == 1 || same ? "i" : "(i + e)", axes));
+    return fmt::format("widen({}[{}])", addresses_[r],
+                       offset_text(pack == 1 || same ? "i" : "(i + e)", axes));
   }
 
   /// Whether the elements of operand `r` for `pack` elements from a multiple of that lie side by side.
@@ -323,7 +349,7 @@ class Writer {
     std::vector<Fold> folds;
     std::vector<int> registers;
     for (size_t o = 0; o < program_.outputs.size(); ++o) {
-      if (!program_.outputs[o].reduced || program_.outputs[o].axes != reduced) continue;
+      if (!program_.outputs[o].reduced || folded_axes(o) != reduced) continue;
       folds.push_back(fold_of(o));
       registers.push_back(program_.outputs[o].reg);
     }
@@ -477,6 +503,7 @@ class Writer {
   const std::string name_;
   const int64_t multiprocessors_;
   const std::string index_type_;
+  std::vector<std::string> addresses_;  // of operands; empty: of the one that is the variable `sum`
   ElementSource source_;
 };
 
@@ -488,6 +515,10 @@ ColumnBlocks column_blocks(int64_t rows, int64_t columns, int multiprocessors) {
 
 ElementSource element_source(const ElementProgram& program, const std::string& name, int multiprocessors) {
   return Writer(program, name, multiprocessors).write();
+}
+
+std::string element_statements(const ElementProgram& program, size_t first) {
+  return Writer(program, "", 1).statements(first);
 }
 
 const std::string& element_prelude() {

@@ -42,6 +42,11 @@ ColumnBlocks column_blocks(int64_t rows, int64_t columns, int multiprocessors);
 ElementSource element_source(const graph::ElementProgram& program, const std::string& name,
                              int multiprocessors);
 
+/// What a kernel of a product's sums does with one of them: statements that store the outputs of `program`,
+/// none of which is reduced, for element `i`. Its first operand is the variable `sum`, the others are the
+/// kernel's inputs from `first` on. Throws as element_source.
+std::string element_statements(const graph::ElementProgram& program, size_t first);
+
 /// What stands before all sources: types and element functions.
 const std::string& element_prelude();
 

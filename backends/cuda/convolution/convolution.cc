@@ -4,6 +4,8 @@
 #include <array>
 #include <utility>
 
+#include "isochron/backends/common/fused_product.h"
+#include "isochron/backends/cuda/common/element_source.h"
 #include "isochron/backends/cuda/common/launches.h"
 #include "isochron/backends/cuda/common/texts.h"
 #include "isochron/backends/cuda/factories.h"
@@ -12,6 +14,7 @@
 #include "isochron/backends/cuda/matmul/product_tiles.h"
 #include "isochron/core/base/checked.h"
 #include "isochron/core/base/error.h"
+#include "isochron/ops/matmul/fused_product.h"
 
 namespace isochron::ops {
 namespace {
@@ -61,19 +64,24 @@ class ByTiles {
   const std::string_view sum_;
 };
 
-Candidate prepare_by_tiles(ConvolutionPass pass, const ConvolutionShape& s, const KernelRequest& request) {
+/// What stores the sums of a convolution, or of its gradient for the images.
+std::string plain_result(ConvolutionPass pass, const ConvolutionShape& s, const KernelRequest& request) {
+  const bool bias = pass == ConvolutionPass::kForward && request.inputs.size() == 3;
+  return bias ? fmt::format("put(out0 + i, sum + widen(in2[i % {}u]));", s.outputs) : "put(out0 + i, sum);";
+}
+
+/// `result` stores the sums, but of the gradients of weights and bias.
+Candidate prepare_by_tiles(ConvolutionPass pass, const ConvolutionShape& s, const KernelRequest& request,
+                           std::string_view result) {
   const int64_t in_pixels = s.batch * s.input_pixels(), out_pixels = s.batch * s.output_pixels();
   const int64_t window = s.window_elems();
   switch (pass) {
     case ConvolutionPass::kForward:
       return ByTiles(request, s, {out_pixels, s.group_outputs(), window * s.group_channels(), s.groups})
-          .kernel("convolve_tile", out_pixels * s.outputs,
-                  request.inputs.size() == 3
-                      ? fmt::format("put(out0 + i, sum + widen(in2[i % {}u]));", s.outputs)
-                      : "put(out0 + i, sum);");
+          .kernel("convolve_tile", out_pixels * s.outputs, result);
     case ConvolutionPass::kInputGradient:
       return ByTiles(request, s, {in_pixels, s.group_channels(), window * s.group_outputs(), s.groups})
-          .kernel("convolve_input_gradient_tile", in_pixels * s.channels, "put(out0 + i, sum);");
+          .kernel("convolve_input_gradient_tile", in_pixels * s.channels, result);
     case ConvolutionPass::kWeightGradient:
       break;
   }
@@ -248,7 +256,7 @@ std::unique_ptr<graph::Kernel> prepare_convolution_cuda(ConvolutionPass pass, co
   const DType other =
       pass == ConvolutionPass::kWeightGradient ? request.inputs[1].dtype : request.outputs[0].dtype;
   if (library == nullptr || empty || dtype == DType::kF64 || other != dtype)
-    return prepare_by_tiles(pass, s, request).kernel;
+    return prepare_by_tiles(pass, s, request, plain_result(pass, s, request)).kernel;
   // In f32 the library's ways to sum over all pixels that give the same bits at each run are slow.
   const bool first =
       pass == ConvolutionPass::kWeightGradient && dtype == DType::kF32 && !request.module->tf32();
@@ -258,7 +266,21 @@ std::unique_ptr<graph::Kernel> prepare_convolution_cuda(ConvolutionPass pass, co
   if (!tiles) ways = working_ways(*request.module, std::move(ways), call.bytes());
   std::vector<Candidate> candidates = candidates_of(std::move(ways), call.parts());
   if (tiles || candidates.empty())
-    candidates.insert(first ? candidates.begin() : candidates.end(), prepare_by_tiles(pass, s, request));
+    candidates.insert(first ? candidates.begin() : candidates.end(),
+                      prepare_by_tiles(pass, s, request, plain_result(pass, s, request)));
+  return choose_kernel(request, "cudnn", library, std::move(candidates));
+}
+
+std::unique_ptr<graph::Kernel> prepare_fused_convolution_cuda(ConvolutionPass pass, const ConvolutionShape& s,
+                                                              const KernelRequest& request,
+                                                              const FusedProduct& fused) {
+  cuda::ConvolutionLibrary* library = request.module->sources().library<cuda::ConvolutionSpec>();
+  const bool in_two = library != nullptr || !tiles_count(s);
+  std::vector<Candidate> candidates(in_two ? 1 : 0);
+  if (in_two) candidates[0] = {"a convolution, then the rest", prepare_product_then_program(request)};
+  if (!in_two || (tiles_count(s) && worth_trying(request)))
+    candidates.push_back(
+        prepare_by_tiles(pass, s, request, element_statements(*fused.program, kProductFactors)));
   return choose_kernel(request, "cudnn", library, std::move(candidates));
 }
 

@@ -4,13 +4,15 @@
 #include <utility>
 #include <vector>
 
-#include "isochron/backends/common/matmul_add.h"
+#include "isochron/backends/common/fused_product.h"
+#include "isochron/backends/cuda/common/element_source.h"
 #include "isochron/backends/cuda/common/launches.h"
 #include "isochron/backends/cuda/factories.h"
+#include "isochron/backends/cuda/libraries/library_epilogue.h"
 #include "isochron/backends/cuda/libraries/library_kernel.h"
 #include "isochron/backends/cuda/libraries/products.h"
 #include "isochron/backends/cuda/matmul/product_tiles.h"
-#include "isochron/ops/matmul/matmul_add.h"
+#include "isochron/ops/matmul/fused_product.h"
 #include "isochron/ops/matmul/matmul_geometry.h"
 
 namespace isochron::ops {
@@ -108,33 +110,30 @@ std::unique_ptr<graph::Kernel> prepare_matmul_cuda(const KernelRequest& request)
   return choose_product(request, g, std::move(candidates), "put(out0 + i, sum);");
 }
 
-std::unique_ptr<graph::Kernel> prepare_matmul_add_cuda(const KernelRequest& request) {
-  const MatmulGeometry g = matmul_geometry(request);
-  std::optional<ProductSpec> spec = product_spec(request, g);
+std::unique_ptr<graph::Kernel> prepare_fused_matmul_cuda(const KernelRequest& request,
+                                                         const FusedProduct& fused) {
+  const KernelRequest plain = fused.product_request(request);
+  const MatmulGeometry g = matmul_geometry(plain);
+  std::optional<ProductSpec> spec = product_spec(plain, g);
   const bool by_calls = spec && request.module->sources().library<cuda::ProductSpec>() != nullptr;
-  const MatmulTerms terms = matmul_terms(request.op, request.inputs, request.outputs[0].shape);
-  const bool relu = request.attributes.get<bool>("relu");
-  std::vector<Slot> added;
-  std::string result;  // as the terms come
-  if (terms.matrix) added.push_back({Slot::kInput, *terms.matrix});
-  if (terms.vector) added.push_back({Slot::kInput, *terms.vector});
-  for (size_t term = 2; term < request.inputs.size(); ++term) {
-    // What the library adds must be stored as the result is.
-    if (request.inputs[term].dtype != request.outputs[0].dtype) spec = {};
-    result += fmt::format("sum += widen(in{}[{}]); ", term,
-                          terms.vector == term ? fmt::format("i % {}ull", g.n) : "i");
-  }
-  result += fmt::format("put(out0 + i, {});", relu ? "Floats<decltype(sum)>::relu(sum)" : "sum");
   std::vector<Candidate> candidates;
-  if (spec && spec->factors != DType::kF64) {
-    spec->add_matrix = terms.matrix.has_value();
-    spec->add_bias = terms.vector.has_value();
-    spec->relu = relu;
-    candidates = by_library(request, *spec, added);
+  const DType result = request.outputs[0].dtype;
+  const std::optional<LibraryEpilogue> epilogue = library_epilogue(*fused.program);
+  if (by_calls && epilogue && spec->factors != DType::kF64 &&
+      (result == spec->factors || result == DType::kF32)) {
+    spec->result = result;
+    spec->add_matrix = epilogue->matrix.has_value();
+    spec->add_bias = epilogue->vector.has_value();
+    spec->relu = epilogue->relu;
+    std::vector<Slot> terms;
+    for (const std::optional<size_t>& term : {epilogue->matrix, epilogue->vector})
+      if (term) terms.push_back({Slot::kInput, *term});
+    candidates = by_library(request, *spec, terms);
   }
   if (candidates.empty() && by_calls)
-    candidates.push_back({"a product, then the rest", prepare_matmul_add(request)});
-  return choose_product(request, g, std::move(candidates), result);
+    candidates.push_back({"a product, then the rest", prepare_product_then_program(request)});
+  return choose_product(request, g, std::move(candidates),
+                        element_statements(*fused.program, kProductFactors));
 }
 
 }  // namespace isochron::ops

@@ -96,7 +96,8 @@ void add_product(LaunchKernel& kernel, const graph::KernelRequest& request, cons
                  std::string_view result) {
   if (tiles.empty()) return;
   request.module->add_shared(std::string(backends::texts::kMatmul));
-  const std::string stored = fmt::format("[&](unsigned long long i, {} sum) {{ {} }}", sum_type, result);
+  const std::string_view index = elems < int64_t{1} << 31 ? "unsigned" : "unsigned long long";
+  const std::string stored = fmt::format("[&]({} i, {} sum) {{ {} }}", index, sum_type, result);
   const std::string to =
       tiles.parts == 1
           ? stored

@@ -54,6 +54,11 @@ Shape as_rows(const Shape& shape) {
   return {columns == 0 ? 0 : shape.elems() / columns, columns};
 }
 
+/// What is added to the gradient of a layer norm's rows, as an argument.
+std::string_view added_gradient(const KernelRequest& request) {
+  return request.inputs.size() > 5 ? "in5" : "static_cast<const float*>(nullptr)";
+}
+
 /// The gradients of a weighted layer norm, where the sums of a block's columns fit what its threads share:
 /// blocks have rows each, and a second launch joins their columns.
 class LayerNormGradient {
@@ -70,12 +75,14 @@ class LayerNormGradient {
     const int64_t blocks = (shape_[0] + each - 1) / each;
     const std::string_view type = computed_type(dtype_);
     request_.module->add_shared(std::string(backends::texts::kRows));
-    kernel.add(request_,
-               fmt::format("// threads meet\n  __shared__ {0} columns[2 * {1}u];\n"
-                           "  layer_norm_gradient_rows<{0}, {2}>(in0, in1, in2, in3, in4, out0, columns, "
-                           "static_cast<{0}*>(workspace), {3}u, {4}u, {1}u);",
-                           type, columns, request_.attributes.get<bool>("centered"), rows, each),
-               row_of_blocks(request_, blocks, kRowThreads));
+    kernel.add(
+        request_,
+        fmt::format("// threads meet\n  __shared__ {0} columns[2 * {1}u];\n"
+                    "  layer_norm_gradient_rows<{0}, {2}>(in0, in1, in2, in3, in4, {5}, out0, columns, "
+                    "static_cast<{0}*>(workspace), {3}u, {4}u, {1}u);",
+                    type, columns, request_.attributes.get<bool>("centered"), rows, each,
+                    added_gradient(request_)),
+        row_of_blocks(request_, blocks, kRowThreads));
     kernel.need_workspace(static_cast<size_t>(blocks) * column_bytes());
     kernel.add(request_,
                fmt::format("// threads meet\n"
@@ -164,8 +171,9 @@ std::unique_ptr<graph::Kernel> prepare_layer_norm_gradient_cuda(const KernelRequ
   if (!read(0)) return kernel;
   add_rows(*kernel, request,
            fmt::format("layer_norm_gradient_row<{{T}}, {}>(in0 + {{at}}, in1[row], in2[row], in3 + {{at}}, "
-                       "{}, out0 + {{at}}, static_cast<{{T}}*>(nullptr), {{n}});",
-                       centered, weighted ? "in4" : "nullptr"));
+                       "{}, {}{}, out0 + {{at}}, static_cast<{{T}}*>(nullptr), {{n}});",
+                       centered, weighted ? "in4" : "nullptr", added_gradient(request),
+                       request.inputs.size() > 5 ? " + {at}" : ""));
   return kernel;
 }
 

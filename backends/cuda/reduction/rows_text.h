@@ -119,12 +119,12 @@ struct SumPair {
   }
 };
 
-/// The gradient of the row; `gamma` and `dx` may be null. x, g and dx may be stored in 16 bits. To `columns`,
-/// which may be null, it adds what the row has in the gradients of gamma (n) and beta (n): each column is one
-/// thread's.
-template <typename T, bool kCentered, typename X, typename G, typename D>
-ISOCHRON_SCALAR void layer_norm_gradient_row(const X* x, T mean, T scale, const G* g, const T* gamma, D* dx,
-                                             T* columns, unsigned n) {
+/// The gradient of the row, to which `added` is added; that, `gamma` and `dx` may be null. x, g, `added` and
+/// dx may be stored in 16 bits. To `columns`, which may be null, it adds what the row has in the gradients of
+/// gamma (n) and beta (n): each column is one thread's.
+template <typename T, bool kCentered, typename X, typename G, typename A, typename D>
+ISOCHRON_SCALAR void layer_norm_gradient_row(const X* x, T mean, T scale, const G* g, const T* gamma,
+                                             const A* added, D* dx, T* columns, unsigned n) {
   __shared__ SumPair<T> parts[kRowThreads];
   SumPair<T> sums = {0, 0};  // of the weighted gradient, and of its products with what was normalized
   for (unsigned i = threadIdx.x; i < n; i += kRowThreads) {
@@ -141,21 +141,23 @@ ISOCHRON_SCALAR void layer_norm_gradient_row(const X* x, T mean, T scale, const 
       columns[i] += own * normal;
       columns[n + i] += own;
     }
-    if (dx) put(dx + i, scale * (weighted - sum - normal * dot));
+    const T gradient = scale * (weighted - sum - normal * dot);
+    if (dx) put(dx + i, added ? gradient + widen(added[i]) : gradient);
   }
 }
 
 /// Those of a block's rows, `each` of `rows`; `columns` are the block's, and go to its part of `parts`.
-template <typename T, bool kCentered, typename X, typename G, typename D>
+template <typename T, bool kCentered, typename X, typename G, typename A, typename D>
 ISOCHRON_SCALAR void layer_norm_gradient_rows(const X* x, const T* mean, const T* scale, const G* g,
-                                              const T* gamma, D* dx, T* columns, T* parts,
+                                              const T* gamma, const A* added, D* dx, T* columns, T* parts,
                                               unsigned long long rows, unsigned each, unsigned n) {
   using Wide = unsigned long long;
   for (unsigned i = threadIdx.x; i < n; i += kRowThreads) columns[i] = columns[n + i] = 0;
   const Wide first = blockIdx.x * Wide(each), end = first + each < rows ? first + each : rows;
   for (Wide row = first; row < end; ++row)
     layer_norm_gradient_row<T, kCentered>(x + row * n, mean[row], scale[row], g + row * n, gamma,
-                                          dx ? dx + row * n : dx, columns, n);
+                                          added ? added + row * n : added, dx ? dx + row * n : dx, columns,
+                                          n);
   T* const own = parts + blockIdx.x * (2 * Wide(n));
   for (unsigned i = threadIdx.x; i < n; i += kRowThreads) {
     own[i] = columns[i];

@@ -109,8 +109,9 @@ TEST(Stages, EveryTraceShowsItsRoad) {
       {.name = "gradient step"});
   step(ones({3}));
   set_graph_stage_sink({});
-  EXPECT_THAT(seen, ElementsAre("forward", "traced", "dead_code", "fold_constants", "simplify", "cse",
-                                "recompute", "fuse", "precision", "fold_broadcasts", "overlap", "planned"));
+  EXPECT_THAT(seen,
+              ElementsAre("forward", "traced", "dead_code", "fold_constants", "simplify", "cse", "recompute",
+                          "residuals", "fuse", "precision", "fold_broadcasts", "overlap", "planned"));
   EXPECT_LT(nodes.front(), nodes[1]);
   EXPECT_LT(nodes.back(), nodes[1]);
   seen.clear();

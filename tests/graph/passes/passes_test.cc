@@ -215,8 +215,8 @@ TEST(Passes, AreSwitchedByNameAndShown) {
   };
   auto graph = trace({kVector}, function);
   run_passes(*graph, options);
-  EXPECT_THAT(ran, ElementsAre("dead_code", "fold_constants", "simplify", "cse", "recompute", "fuse",
-                               "precision", "fold_broadcasts", "overlap"));
+  EXPECT_THAT(ran, ElementsAre("dead_code", "fold_constants", "simplify", "cse", "recompute", "residuals",
+                               "fuse", "precision", "fold_broadcasts", "overlap"));
   EXPECT_THAT(op_names(*graph), ElementsAre("fused"));
   const size_t all = ran.size();
   for (const std::string& pass : std::vector<std::string>(ran)) {
@@ -235,8 +235,8 @@ TEST(Passes, AreSwitchedByNameAndShown) {
   options.disabled = {"fuse", "fusion"};
   EXPECT_ERROR(
       run_passes(*graph, options), ErrorCode::kInvalidArgument,
-      "no pass 'fusion'; passes are dead_code, fold_constants, simplify, cse, recompute, fuse, precision, "
-      "fold_broadcasts, epilogues, overlap, or all");
+      "no pass 'fusion'; passes are dead_code, fold_constants, simplify, cse, recompute, residuals, fuse, "
+      "precision, fold_broadcasts, inline_broadcasts, epilogues, overlap, or all");
 }
 
 TEST(Graph, CheckFindsAReadBeforeItsProducer) {

@@ -1,0 +1,12 @@
+// `fused_product` as the backend's product, then its element program.
+#pragma once
+
+#include <memory>
+
+#include "isochron/graph/ir/kernel.h"
+
+namespace isochron::ops {
+
+std::unique_ptr<graph::Kernel> prepare_product_then_program(const graph::KernelRequest& request);
+
+}  // namespace isochron::ops

@@ -1,0 +1,179 @@
+// Small operands are computed where they are broadcast. A group of element ops whose results are read by much
+// larger groups alone becomes a part of each of these, which compute it anew for each element: a factor a
+// channel made of a variance, for instance. That is a launch fewer and none to wait for, where on a device a
+// launch costs more than what it computes, and loops are bound by memory.
+#include <algorithm>
+#include <optional>
+#include <unordered_set>
+#include <utility>
+
+#include "isochron/graph/passes/bound_program.h"
+#include "isochron/graph/passes/passes.h"
+#include "isochron/graph/passes/side_effects.h"
+
+namespace isochron::graph {
+namespace {
+
+constexpr int64_t kTimesLarger = 16;      // are its readers, at least
+constexpr size_t kMostComputedAgain = 8;  // that are computed again for each element
+constexpr size_t kMaxInputs = 24;         // of what it becomes a part of
+
+/// What a node runs, as it becomes.
+struct GroupProgram {
+  ElementProgram program;
+  std::vector<Value*> values;  // of its operands; null: a number
+
+  std::vector<Value*> inputs() const {
+    std::vector<Value*> read;
+    std::ranges::copy_if(values, std::back_inserter(read), [](const Value* v) { return v != nullptr; });
+    return read;
+  }
+};
+
+/// `large`, which computes what it reads of the node `of`, whose program is `small`, itself.
+GroupProgram inlined(const GroupProgram& small, const Node& of, const GroupProgram& large) {
+  BoundProgram made;
+  made.program->shape = large.program.shape;
+  std::vector<Value*> values;
+  const auto output_of = [&](const Value* value) {
+    return value == nullptr || value->producer != &of ? -1 : value->index;
+  };
+  const auto take_operands = [&](const GroupProgram& from) {
+    std::vector<uint8_t> now;
+    for (size_t r = 0; r < from.values.size(); ++r) {
+      if (output_of(from.values[r]) >= 0) {
+        now.push_back(0);  // known once that is computed
+        continue;
+      }
+      now.push_back(made.operand(from.program.operands[r], from.values[r]));
+      values.push_back(from.values[r]);
+    }
+    return now;
+  };
+  const auto take_code = [&made](const GroupProgram& from, std::vector<uint8_t>& now) {
+    for (ElementProgram::Instruction instruction : from.program.code) {
+      for (int k = 0; k < element_op_arity(instruction.op); ++k)
+        instruction.operands[k] = now[instruction.operands[k]];
+      now.push_back(made.code(instruction));
+    }
+  };
+  std::vector<uint8_t> of_small = take_operands(small), of_large = take_operands(large);
+  take_code(small, of_small);
+  for (size_t r = 0; r < large.values.size(); ++r) {
+    if (const int o = output_of(large.values[r]); o >= 0)
+      of_large[r] = of_small[small.program.outputs[static_cast<size_t>(o)].reg];
+  }
+  take_code(large, of_large);
+  for (ElementProgram::Output output : large.program.outputs) {
+    output.reg = of_large[output.reg];
+    made.program->outputs.push_back(output);
+  }
+  return {*made.program, std::move(values)};
+}
+
+bool fits(const GroupProgram& group) {
+  return group.program.operands.size() + group.program.code.size() <= kMaxProgramRegisters &&
+         group.inputs().size() <= kMaxInputs;
+}
+
+class Inliner {
+ public:
+  explicit Inliner(Graph& graph) : graph_(graph), nodes_(graph.nodes()) {
+    for (const auto& node : nodes_) {
+      for (const Value* input : node->inputs) readers_[input].insert(node.get());
+      if (node->op->fusion != FusionClass::kElementwise && node->op->fusion != FusionClass::kReduction &&
+          node->op->name != "fused")
+        continue;
+      const ElementProgram program = program_of(*node);
+      groups_[node.get()] = {program, operand_values(*node, program)};
+    }
+    for (const Value* output : graph.outputs()) kept_.insert(output);
+    for (const Update& update : graph.updates()) kept_.insert(update.value);
+  }
+
+  void run() {
+    // From the end, so that what a node reads is known when its own readers are done.
+    for (size_t i = nodes_.size(); i-- > 0;) consider(*nodes_[i]);
+    if (changed_.empty()) return;
+    const size_t before = nodes_.size();
+    std::vector<bool> keep(before, true);
+    std::unordered_map<const Node*, size_t> rank;
+    Rewriter rewriter(graph_);
+    for (size_t i = 0; i < before; ++i) {
+      Node& node = *nodes_[i];
+      rank[&node] = i;
+      keep[i] = !gone_.contains(&node) && !changed_.contains(&node);
+      if (!changed_.contains(&node) || gone_.contains(&node)) continue;
+      const GroupProgram& group = groups_.at(&node);
+      Attributes attributes;
+      attributes.set("program",
+                     std::shared_ptr<const AttributeObject>(std::make_shared<ElementProgram>(group.program)));
+      Node* made =
+          graph_.add_node(node.op->registry->at("fused"), group.inputs(), std::move(attributes), node.scope);
+      made->checkpoint = node.checkpoint;
+      made->checkpoint_result = node.checkpoint_result;
+      rank[made] = i;
+      for (size_t o = 0; o < node.outputs.size(); ++o) rewriter.replace(node.outputs[o], made->outputs[o]);
+    }
+    keep.resize(nodes_.size(), true);
+    graph_.retain_nodes(keep);
+    for (const auto& node : nodes_) rewriter.update_inputs(*node);
+    rewriter.finish();
+    sort_nodes(graph_, rank);
+  }
+
+ private:
+  void consider(const Node& node) {
+    const auto found = groups_.find(&node);
+    if (found == groups_.end() || !small(node, found->second.program)) return;
+    const std::vector<const Node*> readers = readers_of(node);
+    std::vector<GroupProgram> merged;
+    for (const Node* reader : readers) {
+      const auto large = groups_.find(reader);
+      if (large == groups_.end() ||
+          large->second.program.shape.elems() < kTimesLarger * found->second.program.shape.elems())
+        return;
+      merged.push_back(inlined(found->second, node, large->second));
+      if (!fits(merged.back())) return;
+    }
+    if (readers.empty()) return;
+    for (size_t r = 0; r < readers.size(); ++r) {
+      groups_[readers[r]] = std::move(merged[r]);
+      changed_.insert(readers[r]);
+      for (Value* input : found->second.inputs()) readers_[input].insert(readers[r]);
+    }
+    for (Value* input : found->second.inputs()) readers_[input].erase(&node);
+    gone_.insert(&node);
+  }
+
+  bool small(const Node& node, const ElementProgram& program) const {
+    return !has_side_effect(node) && program.code.size() <= kMostComputedAgain && program.shape.elems() > 0 &&
+           std::ranges::none_of(program.outputs, &ElementProgram::Output::reduced) &&
+           std::ranges::none_of(node.outputs, [&](const Value* output) { return kept_.contains(output); });
+  }
+
+  /// Of all its outputs.
+  std::vector<const Node*> readers_of(const Node& node) const {
+    std::vector<const Node*> readers;
+    for (const Value* output : node.outputs) {
+      const auto found = readers_.find(output);
+      if (found == readers_.end()) continue;
+      for (const Node* reader : found->second)
+        if (std::ranges::find(readers, reader) == readers.end()) readers.push_back(reader);
+    }
+    return readers;
+  }
+
+  Graph& graph_;
+  const std::vector<std::unique_ptr<Node>>& nodes_;
+  std::unordered_map<const Node*, GroupProgram> groups_;  // of nodes that run a program
+  std::unordered_map<const Value*, std::unordered_set<const Node*>> readers_;
+  std::unordered_set<const Value*> kept_;  // read by whoever runs the graph
+  std::unordered_set<const Node*> changed_, gone_;
+};
+
+}  // namespace
+
+void inline_broadcasts(Graph& graph) { Inliner(graph).run(); }
+
+}  // namespace isochron::graph

@@ -1,0 +1,60 @@
+// Behind a residual connection the gradient of what was normalized is a sum: what comes back through the
+// layer norm, and what comes around it. The layer norm's gradient adds the other where it stores its own.
+#include "isochron/graph/passes/passes.h"
+
+namespace isochron::graph {
+namespace {
+
+constexpr size_t kPlainInputs = 5;  // x, mean, scale, dy and gamma
+
+/// Which operand of a sum is a gradient that can take the other along; -1: none.
+int gradient_of(const Node& sum, const std::unordered_map<const Value*, int>& uses,
+                const std::unordered_map<const Node*, size_t>& rank) {
+  int found = -1;
+  if (sum.op->name != "add") return found;
+  for (int i = 0; i < 2; ++i) {
+    const Value* value = sum.inputs[static_cast<size_t>(i)];
+    const Node* node = value->producer;
+    const bool takes = node != nullptr && node->op->name == "layer_norm_gradient" && value->index == 0 &&
+                       node->inputs.size() == kPlainInputs && uses.at(value) == 1;
+    if (!takes || !(sum.inputs[0]->spec == sum.inputs[1]->spec)) continue;
+    if (found < 0 || rank.at(node) > rank.at(sum.inputs[0]->producer)) found = i;  // the later one
+  }
+  return found;
+}
+
+}  // namespace
+
+void absorb_residuals(Graph& graph) {
+  const auto& nodes = graph.nodes();
+  const size_t before = nodes.size();
+  const std::unordered_map<const Value*, int> uses = graph.use_counts();
+  std::unordered_map<const Node*, size_t> rank;
+  for (size_t i = 0; i < before; ++i) rank[nodes[i].get()] = i;
+  std::vector<bool> keep(before, true);
+  Rewriter rewriter(graph);
+  for (size_t i = 0; i < before; ++i) {
+    const Node& sum = *nodes[i];
+    const int own = gradient_of(sum, uses, rank);
+    if (own < 0) continue;
+    const Node& gradient = *sum.inputs[static_cast<size_t>(own)]->producer;
+    std::vector<Value*> inputs = gradient.inputs;
+    inputs.push_back(sum.inputs[static_cast<size_t>(1 - own)]);
+    Node* node = graph.add_node(*gradient.op, inputs, gradient.attributes, gradient.scope);
+    node->checkpoint = gradient.checkpoint;
+    node->checkpoint_result = gradient.checkpoint_result;
+    rank[node] = i;
+    keep[rank.at(&gradient)] = keep[i] = false;
+    rewriter.replace(sum.outputs[0], node->outputs[0]);
+    for (size_t o = 1; o < gradient.outputs.size(); ++o)
+      rewriter.replace(gradient.outputs[o], node->outputs[o]);
+  }
+  if (nodes.size() == before) return;
+  keep.resize(nodes.size(), true);
+  graph.retain_nodes(keep);
+  for (const auto& node : nodes) rewriter.update_inputs(*node);
+  rewriter.finish();
+  sort_nodes(graph, rank);
+}
+
+}  // namespace isochron::graph
