@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "isochron/graph/ir/element_op.h"
@@ -10,14 +12,22 @@
 
 namespace isochron::graph {
 
-/// The value of each operand of the program that a node runs; null: a number.
-inline std::vector<Value*> operand_values(const Node& node, const ElementProgram& program) {
-  std::vector<Value*> values;
-  size_t input = 0;
-  for (const ElementProgram::Operand& operand : program.operands)
-    values.push_back(operand.immediate ? nullptr : node.inputs[input++]);
-  return values;
-}
+/// What a node of element ops runs, with constants of one element as numbers, and what it reads.
+struct NodeProgram {
+  ElementProgram program;
+  std::vector<Value*> values;  // of its operands; null: a number
+
+  NodeProgram() = default;
+  explicit NodeProgram(const Node& node) : program(program_of(node)) {
+    size_t input = 0;
+    for (ElementProgram::Operand& operand : program.operands) {
+      Value* const value = operand.immediate ? nullptr : node.inputs[input++];
+      const std::optional<double> number = constant_scalar(value);
+      if (number) operand = {value->spec, true, *number};
+      values.push_back(number ? nullptr : value);
+    }
+  }
+};
 
 /// A program and what its operands are read from; operands are added before code.
 struct BoundProgram {

@@ -18,27 +18,21 @@ constexpr int64_t kTimesLarger = 16;      // are its readers, at least
 constexpr size_t kMostComputedAgain = 8;  // that are computed again for each element
 constexpr size_t kMaxInputs = 24;         // of what it becomes a part of
 
-/// What a node runs, as it becomes.
-struct GroupProgram {
-  ElementProgram program;
-  std::vector<Value*> values;  // of its operands; null: a number
-
-  std::vector<Value*> inputs() const {
-    std::vector<Value*> read;
-    std::ranges::copy_if(values, std::back_inserter(read), [](const Value* v) { return v != nullptr; });
-    return read;
-  }
-};
+std::vector<Value*> inputs_of(const NodeProgram& group) {
+  std::vector<Value*> read;
+  std::ranges::copy_if(group.values, std::back_inserter(read), [](const Value* v) { return v != nullptr; });
+  return read;
+}
 
 /// `large`, which computes what it reads of the node `of`, whose program is `small`, itself.
-GroupProgram inlined(const GroupProgram& small, const Node& of, const GroupProgram& large) {
+NodeProgram inlined(const NodeProgram& small, const Node& of, const NodeProgram& large) {
   BoundProgram made;
   made.program->shape = large.program.shape;
   std::vector<Value*> values;
   const auto output_of = [&](const Value* value) {
     return value == nullptr || value->producer != &of ? -1 : value->index;
   };
-  const auto take_operands = [&](const GroupProgram& from) {
+  const auto take_operands = [&](const NodeProgram& from) {
     std::vector<uint8_t> now;
     for (size_t r = 0; r < from.values.size(); ++r) {
       if (output_of(from.values[r]) >= 0) {
@@ -50,7 +44,7 @@ GroupProgram inlined(const GroupProgram& small, const Node& of, const GroupProgr
     }
     return now;
   };
-  const auto take_code = [&made](const GroupProgram& from, std::vector<uint8_t>& now) {
+  const auto take_code = [&made](const NodeProgram& from, std::vector<uint8_t>& now) {
     for (ElementProgram::Instruction instruction : from.program.code) {
       for (int k = 0; k < element_op_arity(instruction.op); ++k)
         instruction.operands[k] = now[instruction.operands[k]];
@@ -68,12 +62,15 @@ GroupProgram inlined(const GroupProgram& small, const Node& of, const GroupProgr
     output.reg = of_large[output.reg];
     made.program->outputs.push_back(output);
   }
-  return {*made.program, std::move(values)};
+  NodeProgram result;
+  result.program = *made.program;
+  result.values = std::move(values);
+  return result;
 }
 
-bool fits(const GroupProgram& group) {
+bool fits(const NodeProgram& group) {
   return group.program.operands.size() + group.program.code.size() <= kMaxProgramRegisters &&
-         group.inputs().size() <= kMaxInputs;
+         inputs_of(group).size() <= kMaxInputs;
 }
 
 class Inliner {
@@ -84,8 +81,7 @@ class Inliner {
       if (node->op->fusion != FusionClass::kElementwise && node->op->fusion != FusionClass::kReduction &&
           node->op->name != "fused")
         continue;
-      const ElementProgram program = program_of(*node);
-      groups_[node.get()] = {program, operand_values(*node, program)};
+      groups_[node.get()] = NodeProgram(*node);
     }
     for (const Value* output : graph.outputs()) kept_.insert(output);
     for (const Update& update : graph.updates()) kept_.insert(update.value);
@@ -104,12 +100,12 @@ class Inliner {
       rank[&node] = i;
       keep[i] = !gone_.contains(&node) && !changed_.contains(&node);
       if (!changed_.contains(&node) || gone_.contains(&node)) continue;
-      const GroupProgram& group = groups_.at(&node);
+      const NodeProgram& group = groups_.at(&node);
       Attributes attributes;
       attributes.set("program",
                      std::shared_ptr<const AttributeObject>(std::make_shared<ElementProgram>(group.program)));
-      Node* made =
-          graph_.add_node(node.op->registry->at("fused"), group.inputs(), std::move(attributes), node.scope);
+      Node* made = graph_.add_node(node.op->registry->at("fused"), inputs_of(group), std::move(attributes),
+                                   node.scope);
       made->checkpoint = node.checkpoint;
       made->checkpoint_result = node.checkpoint_result;
       rank[made] = i;
@@ -127,7 +123,7 @@ class Inliner {
     const auto found = groups_.find(&node);
     if (found == groups_.end() || !small(node, found->second.program)) return;
     const std::vector<const Node*> readers = readers_of(node);
-    std::vector<GroupProgram> merged;
+    std::vector<NodeProgram> merged;
     for (const Node* reader : readers) {
       const auto large = groups_.find(reader);
       if (large == groups_.end() ||
@@ -140,9 +136,9 @@ class Inliner {
     for (size_t r = 0; r < readers.size(); ++r) {
       groups_[readers[r]] = std::move(merged[r]);
       changed_.insert(readers[r]);
-      for (Value* input : found->second.inputs()) readers_[input].insert(readers[r]);
+      for (Value* input : inputs_of(found->second)) readers_[input].insert(readers[r]);
     }
-    for (Value* input : found->second.inputs()) readers_[input].erase(&node);
+    for (Value* input : inputs_of(found->second)) readers_[input].erase(&node);
     gone_.insert(&node);
   }
 
@@ -166,7 +162,7 @@ class Inliner {
 
   Graph& graph_;
   const std::vector<std::unique_ptr<Node>>& nodes_;
-  std::unordered_map<const Node*, GroupProgram> groups_;  // of nodes that run a program
+  std::unordered_map<const Node*, NodeProgram> groups_;  // of nodes that run a program
   std::unordered_map<const Value*, std::unordered_set<const Node*>> readers_;
   std::unordered_set<const Value*> kept_;  // read by whoever runs the graph
   std::unordered_set<const Node*> changed_, gone_;

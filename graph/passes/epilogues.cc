@@ -26,7 +26,7 @@ bool is_product(const Node& node) { return std::ranges::find(kProducts, node.op-
 /// The group of element ops that a node runs, of which parts become programs of their own.
 class ElementGroup {
  public:
-  explicit ElementGroup(const Node& node) : whole_(program_of(node)), values_(operand_values(node, whole_)) {}
+  explicit ElementGroup(const Node& node) : ElementGroup(NodeProgram(node)) {}
 
   const ElementProgram& whole() const { return whole_; }
   /// The outputs that are reduced, or those that aren't.
@@ -75,20 +75,33 @@ class ElementGroup {
     for (const auto& [reg, unused] : stored) given[static_cast<size_t>(reg)] = true;
     std::vector<bool> needed = needed_for(of, given);
     std::vector<uint8_t> now(needed.size());
+    std::unordered_map<const Value*, uint8_t> operands;
     for (const auto& [reg, from] : stored) {
-      const auto r = static_cast<size_t>(reg);
-      if (needed[r]) now[r] = made.operand({from->spec}, from);
+      if (needed[static_cast<size_t>(reg)] && !operands.contains(from))
+        operands[from] = made.operand({from->spec}, from);
     }
     for (size_t r = 0; r < values_.size(); ++r) {
       if (!needed[r] || given[r]) continue;
       if (values_[r] == value) return std::nullopt;
       now[r] = made.operand(whole_.operands[r], values_[r]);
     }
+    for (const auto& [reg, from] : stored) {
+      const auto r = static_cast<size_t>(reg);
+      if (needed[r]) now[r] = made.cast(whole_.register_dtype(reg), operands.at(from));
+    }
     for (size_t r = 0; r < needed.size(); ++r) needed[r] = needed[r] && !given[r];
     finish(made, std::move(needed), std::move(now), of);
     return made;
   }
 
+  /// The register that is rounded to 16 bits for an output; -1: none. Sums may be of either: those of rounded
+  /// gradients are of what the products behind them read.
+  int rounded_from(size_t output) const {
+    const int reg = whole_.outputs[output].reg, code = reg - static_cast<int>(whole_.operands.size());
+    if (code < 0 || !is_half(whole_.register_dtype(reg))) return -1;
+    const ElementProgram::Instruction& last = whole_.code[static_cast<size_t>(code)];
+    return last.op == ElementOp::kCast ? last.operands[0] : -1;
+  }
   /// The registers that hold `value`.
   std::vector<int> registers_of(const Value* value) const {
     std::vector<int> found;
@@ -98,6 +111,9 @@ class ElementGroup {
   }
 
  private:
+  explicit ElementGroup(NodeProgram node)
+      : whole_(std::move(node.program)), values_(std::move(node.values)) {}
+
   size_t registers() const { return whole_.operands.size() + whole_.code.size(); }
 
   /// The registers that these outputs are computed from, not looking beyond those that are `given`.
@@ -193,6 +209,11 @@ class Absorption {
     if (!reduced.empty()) {
       std::vector<std::pair<int, Value*>> stored;
       for (const size_t o : plain) stored.emplace_back(group.whole().outputs[o].reg, reader.outputs[o]);
+      for (const size_t o : plain) {
+        const int wide = group.rounded_from(o);
+        const auto holds = [wide](const auto& each) { return each.first == wide; };
+        if (wide >= 0 && std::ranges::none_of(stored, holds)) stored.emplace_back(wide, reader.outputs[o]);
+      }
       for (const int reg : store ? group.registers_of(product) : std::vector<int>())
         stored.emplace_back(reg, product);
       rest = group.on_stored(product, stored, reduced);

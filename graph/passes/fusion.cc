@@ -15,10 +15,13 @@
 namespace isochron::graph {
 namespace {
 
-constexpr size_t kMaxInstructions = 24;
-constexpr size_t kMaxOperands = 16;
-constexpr size_t kMaxOutputs = 8;
-constexpr int64_t kMostUpdatedElems = 4096;  // that a launch takes longer than
+/// How large groups become.
+struct GroupLimits {
+  size_t instructions, operands, outputs;
+};
+constexpr GroupLimits kChains = {24, 16, 8};
+constexpr GroupLimits kUpdates = {44, 32, 16};  // of few elements, where launches are all that counts
+constexpr int64_t kMostUpdatedElems = 4096;     // that a launch takes longer than
 
 /// Every node starts as a group of its own; a group keeps the number of its newest node.
 struct Group {
@@ -78,7 +81,7 @@ class Fuser {
       const size_t theirs = group_of_[p];
       if (theirs == i || !groups_[theirs].fusable) continue;
       if (nodes_[p]->op->fusion == FusionClass::kReduction) continue;  // known only once the group has run
-      if (groups_[theirs].shape == groups_[i].shape && joinable(theirs, i)) join(theirs, i);
+      if (groups_[theirs].shape == groups_[i].shape && joinable(theirs, i, kChains)) join(theirs, i);
     }
   }
 
@@ -91,7 +94,7 @@ class Fuser {
     for (size_t i = 0; i < groups_.size(); ++i) {
       if (groups_[i].members.empty() || !groups_[i].fusable || !only_updates(i, updates)) continue;
       const auto [at, first] = open.try_emplace(groups_[i].shape.str(), i);
-      if (!first && joinable(at->second, i)) join(at->second, i);
+      if (!first && joinable(at->second, i, kUpdates)) join(at->second, i);
       at->second = i;
     }
   }
@@ -114,7 +117,7 @@ class Fuser {
     return merged;
   }
 
-  bool joinable(size_t a, size_t b) {
+  bool joinable(size_t a, size_t b, const GroupLimits& limits) {
     const std::vector<size_t> members = merged_members(a, b);
     size_t instructions = 0;
     size_t outputs = 0;
@@ -133,7 +136,8 @@ class Fuser {
         }
       }
     }
-    if (instructions > kMaxInstructions || operands.size() > kMaxOperands || outputs > kMaxOutputs)
+    if (instructions > limits.instructions || operands.size() > limits.operands || outputs > limits.outputs ||
+        instructions + operands.size() > kMaxProgramRegisters)
       return false;
     return groups_[a].rank < groups_[b].rank ? !reaches_around(a, b) : !reaches_around(b, a);
   }

@@ -61,6 +61,7 @@ TEST(Epilogues, AnyElementOpsGoAlong) {
   EXPECT_EQ(ops_of(specs, [](In in) { return relu(in[3] + (matmul(in[0], in[1]) + in[2])); }), kOne);
   EXPECT_EQ(ops_of(specs, [](In in) { return tanh(matmul(in[0], in[1]) * 2.0 - in[4]); }), kOne);
   EXPECT_EQ(ops_of(specs, [](In in) { return square(matmul(in[0], in[1])) + in[3]; }), kOne);
+  EXPECT_EQ(ops_of(specs, [](In in) { return matmul(in[0], in[1]) * 3.0; }), kOne);
   EXPECT_EQ(ops_of(specs,
                    [](In in) {
                      const Tensor h = matmul(in[0], in[1]) + in[3];
@@ -138,6 +139,24 @@ TEST(Epilogues, ReductionsReadWhatIsStored) {
   EXPECT_EQ(sums.attributes.object<ElementProgram>("program")->str(),
             "{r2=mul(r0,r1); -> sum(0)(r0) sum(0)(r2)}");
   EXPECT_EQ(product.attributes.object<ElementProgram>("program")->outputs.size(), 1u);
+}
+
+TEST(Epilogues, InMixedPrecisionReductionsReadTheRoundedResult) {
+  const TensorSpec square{DType::kF32, {5, 5}};
+  const auto graph = absorbed(
+      {kA, kB, kResult, square},
+      [](In in) {
+        const Tensor g = where(in[2] > 0.0, matmul(in[0], in[1]), in[2]);
+        return std::vector{matmul(g, in[3]), sum(g, {0})};
+      },
+      Precision::kMixedBf16);
+  const auto sums = std::ranges::find_if(
+      graph->nodes(), [](const auto& node) { return node->op->name == "fused" && node->inputs.size() == 1; });
+  ASSERT_NE(sums, graph->nodes().end());
+  EXPECT_EQ((*sums)->inputs[0]->spec.dtype, DType::kBF16);
+  EXPECT_EQ((*sums)->inputs[0]->producer->op->name, "fused_product");
+  EXPECT_EQ((*sums)->attributes.object<ElementProgram>("program")->str(), "{r1=cast(r0); -> sum(0)(r1)}");
+  EXPECT_EQ((*sums)->outputs[0]->spec.dtype, DType::kF32);
 }
 
 TEST(Epilogues, AConvolutionsBiasGoesAlong) {
