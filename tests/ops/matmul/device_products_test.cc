@@ -1,6 +1,8 @@
 // Products in tiles on a simulated device, against the CPU's.
 #include <gmock/gmock.h>
 
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "isochron/autograd/autograd.h"
@@ -79,6 +81,36 @@ TEST(DeviceProducts, AddTermsAndTakeTheLargerOf0WhereTheyAreStored) {
   };
   expect_the_cpus_results(
       layer, {waves({20, 400}, 1.7), waves({400, 6}, 0.9), waves({6}, 0.4), waves({20, 6}, 2.9)}, 1e-4);
+}
+
+TEST(DeviceProducts, RunElementOpsOnTheirSums) {
+  // Several operands, a product that others read, sums of what is stored, as one tile and in parts of sums;
+  // by libraries too.
+  const auto products = [](Arguments in) {
+    const Tensor product = matmul(in[0], in[1]);
+    const Tensor gate = sigmoid(matmul(in[0] * 0.5, in[1]) - in[2]) * in[3];
+    return std::vector<Tensor>{gelu(product), product - 1.0, gate, sum(gate, {0})};
+  };
+  const std::vector<Tensor> factors{waves({20, 400}, 1.7), waves({400, 6}, 0.9), waves({6}, 0.4),
+                                    waves({20, 6}, 2.9)};
+  expect_the_cpus_results(products, factors, 1e-4);
+  const auto convolutions = [](Arguments in) {
+    GradientTape tape;
+    tape.watch(in[0]);
+    const Tensor h = relu(conv2d(in[0], in[1], in[2]) * in[3]);
+    const Tensor y = conv2d(h, in[4]);
+    return std::vector<Tensor>{y, h, tape.gradient(sum(square(y)), std::vector{in[0]})[0]};
+  };
+  const std::vector<Tensor> images{waves({2, 7, 6, 3}, 1.7), waves({3, 3, 3, 5}, 0.9), waves({5}, 0.4),
+                                   waves({2, 5, 4, 5}, 2.9), waves({3, 2, 5, 4}, 1.1)};
+  expect_the_cpus_results(convolutions, images, 1e-3);
+  for (const auto& [function, arguments] :
+       {std::pair<std::function<std::vector<Tensor>(Arguments)>, std::vector<Tensor>>{products, factors},
+        {convolutions, images}}) {
+    const auto expected = results_of(function, arguments), found = results_of(function, arguments, 4);
+    for (size_t r = 0; r < found.size(); ++r)
+      EXPECT_THAT(found[r], testing::Pointwise(testing::DoubleNear(1e-3), expected[r])) << "result " << r;
+  }
 }
 
 TEST(DeviceProducts, ConvolutionsOfManyPixelsHaveTheirGradients) {
