@@ -86,7 +86,7 @@ ROWS = [
     ("broadcasts-of-any-size-are-folded", "graph/passes/passes.cc", "kFoldBroadcastLimitBytes = size_t{64} << 10;",
      "kFoldBroadcastLimitBytes = size_t{64} << 30;", "graph", "Passes.ConstantsFold*"),
     ("recurrent-layers-always-multiply-pairs", "backends/cpu/recurrent/recurrent.cc",
-     "    if (way == 1) return std::make_unique<K<bfloat16, float>>(request);\n", "", "ops", "HalfRecurrentOps.*"),
+     "    if (way == 1) return std::make_unique<K<bfloat16, float>>(request);\n", "    (void)way;\n", "ops", "HalfRecurrentOps.*"),
 ]
 
 

@@ -50,6 +50,11 @@ TEST(Residuals, WithoutGammaOrWithOtherReadersNothingIsTaken) {
     const Tensor h = in[0] + matmul(layer_norm(in[0], Tensor(), Tensor()), in[1]);
     return gradients(sum(h * h), std::vector{in[0]});
   });
+  none({kRows, kColumns, kColumns}, [](In in) {
+    const Tensor normal = layer_norm(in[0], in[1], in[2]);
+    const Tensor own = gradients(sum(square(normal)), std::vector{in[0]})[0];
+    return std::vector{own + in[0], own};
+  });
   none({kRows, kSquare, kColumns, kColumns}, [](In in) {
     const Tensor normal = layer_norm(in[0], in[2], in[3]);
     return gradients(sum(square(matmul(normal, in[1]))), std::vector{in[0]});

@@ -91,8 +91,10 @@ TEST(Print, WritesOnADeviceWhatItWritesHere) {
 }
 
 TEST(Print, LinesOfADeviceKeepTheirOrder) {
-  for (int run = 0; run < 5; ++run) {  // in which the simulated device takes its turns differently
-    const SimulatedGpu simulated;
+  for (const uint64_t seed : {1, 2, 3, 4, 5}) {  // the simulated device takes its turns differently
+    cuda::SimulatedDevice device;
+    device.seed = seed;
+    const SimulatedGpu simulated(device);
     auto step = capture(
         [](const Tensor& x) {
           Tensors printed;  // in memory of their own, so that nothing else puts them in order
