@@ -7,20 +7,21 @@ namespace {
 
 constexpr size_t kPlainInputs = 5;  // x, mean, scale, dy and gamma
 
-/// Which operand of a sum is a gradient that can take the other along; -1: none.
+/// Which operand of a sum is a gradient that can take the other along; -1: none. The other is there before
+/// the gradient is computed, so that it can't depend on what that gives for gamma and beta.
 int gradient_of(const Node& sum, const std::unordered_map<const Value*, int>& uses,
                 const std::unordered_map<const Node*, size_t>& rank) {
-  int found = -1;
-  if (sum.op->name != "add") return found;
+  if (sum.op->name != "add" || !(sum.inputs[0]->spec == sum.inputs[1]->spec)) return -1;
   for (int i = 0; i < 2; ++i) {
     const Value* value = sum.inputs[static_cast<size_t>(i)];
     const Node* node = value->producer;
-    const bool takes = node != nullptr && node->op->name == "layer_norm_gradient" && value->index == 0 &&
-                       node->inputs.size() == kPlainInputs && uses.at(value) == 1;
-    if (!takes || !(sum.inputs[0]->spec == sum.inputs[1]->spec)) continue;
-    if (found < 0 || rank.at(node) > rank.at(sum.inputs[0]->producer)) found = i;  // the later one
+    if (node == nullptr || node->op->name != "layer_norm_gradient" || value->index != 0 ||
+        node->inputs.size() != kPlainInputs || uses.at(value) != 1)
+      continue;
+    const Node* other = sum.inputs[static_cast<size_t>(1 - i)]->producer;
+    if (other == nullptr || rank.at(other) < rank.at(node)) return i;
   }
-  return found;
+  return -1;
 }
 
 }  // namespace
@@ -43,7 +44,7 @@ void absorb_residuals(Graph& graph) {
     Node* node = graph.add_node(*gradient.op, inputs, gradient.attributes, gradient.scope);
     node->checkpoint = gradient.checkpoint;
     node->checkpoint_result = gradient.checkpoint_result;
-    rank[node] = i;
+    rank[node] = rank.at(&gradient);
     keep[rank.at(&gradient)] = keep[i] = false;
     rewriter.replace(sum.outputs[0], node->outputs[0]);
     for (size_t o = 1; o < gradient.outputs.size(); ++o)
