@@ -9,6 +9,7 @@
 
 #include "isochron/graph/passes/bound_program.h"
 #include "isochron/graph/passes/passes.h"
+#include "isochron/graph/passes/replacement.h"
 #include "isochron/graph/passes/side_effects.h"
 
 namespace isochron::graph {
@@ -90,32 +91,21 @@ class Inliner {
   void run() {
     // From the end, so that what a node reads is known when its own readers are done.
     for (size_t i = nodes_.size(); i-- > 0;) consider(*nodes_[i]);
-    if (changed_.empty()) return;
+    Replacement replacement(graph_);
     const size_t before = nodes_.size();
-    std::vector<bool> keep(before, true);
-    std::unordered_map<const Node*, size_t> rank;
-    Rewriter rewriter(graph_);
     for (size_t i = 0; i < before; ++i) {
-      Node& node = *nodes_[i];
-      rank[&node] = i;
-      keep[i] = !gone_.contains(&node) && !changed_.contains(&node);
-      if (!changed_.contains(&node) || gone_.contains(&node)) continue;
+      const Node& node = *nodes_[i];
+      if (gone_.contains(&node) || changed_.contains(&node)) replacement.drop(node);
+      if (gone_.contains(&node) || !changed_.contains(&node)) continue;
       const NodeProgram& group = groups_.at(&node);
       Attributes attributes;
       attributes.set("program",
                      std::shared_ptr<const AttributeObject>(std::make_shared<ElementProgram>(group.program)));
-      Node* made = graph_.add_node(node.op->registry->at("fused"), inputs_of(group), std::move(attributes),
-                                   node.scope);
-      made->checkpoint = node.checkpoint;
-      made->checkpoint_result = node.checkpoint_result;
-      rank[made] = i;
-      for (size_t o = 0; o < node.outputs.size(); ++o) rewriter.replace(node.outputs[o], made->outputs[o]);
+      const Node& made = replacement.add(node, "fused", inputs_of(group), std::move(attributes), node.scope);
+      for (size_t o = 0; o < node.outputs.size(); ++o)
+        replacement.values.replace(node.outputs[o], made.outputs[o]);
     }
-    keep.resize(nodes_.size(), true);
-    graph_.retain_nodes(keep);
-    for (const auto& node : nodes_) rewriter.update_inputs(*node);
-    rewriter.finish();
-    sort_nodes(graph_, rank);
+    replacement.finish();
   }
 
  private:

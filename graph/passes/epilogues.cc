@@ -14,6 +14,7 @@
 #include "isochron/graph/ir/half_storage.h"
 #include "isochron/graph/passes/bound_program.h"
 #include "isochron/graph/passes/passes.h"
+#include "isochron/graph/passes/replacement.h"
 
 namespace isochron::graph {
 namespace {
@@ -153,31 +154,20 @@ class ElementGroup {
 
 class Absorption {
  public:
-  explicit Absorption(Graph& graph)
-      : graph_(graph),
-        before_(graph.nodes().size()),
-        uses_(graph.use_counts()),
-        rewriter_(graph),
-        keep_(before_, true) {
-    for (size_t i = 0; i < before_; ++i) rank_[graph.nodes()[i].get()] = i;
-  }
+  explicit Absorption(Graph& graph) : graph_(graph), uses_(graph.use_counts()), replacement_(graph) {}
 
   void run() {
-    for (size_t i = 0; i < before_; ++i) {
+    const size_t before = graph_.nodes().size();
+    for (size_t i = 0; i < before; ++i) {
       Node& reader = *graph_.nodes()[i];
       const std::vector<Value*> products = products_for(reader);
       for (Value* input : reader.inputs) read_.insert(input);
-      rewriter_.update_inputs(reader);
+      replacement_.values.update_inputs(reader);
       for (Value* product : products) {
-        if (absorb(i, product)) break;
+        if (absorb(reader, product)) break;
       }
     }
-    if (graph_.nodes().size() == before_) return;
-    keep_.resize(graph_.nodes().size(), true);
-    graph_.retain_nodes(keep_);
-    for (const auto& node : graph_.nodes()) rewriter_.update_inputs(*node);
-    rewriter_.finish();
-    sort_nodes(graph_, rank_);
+    replacement_.finish();
   }
 
  private:
@@ -190,13 +180,13 @@ class Absorption {
       if (input->producer == nullptr || !is_product(*input->producer) || read_.contains(input)) continue;
       if (std::ranges::find(found, input) == found.end()) found.push_back(input);
     }
-    std::ranges::sort(found, std::greater(), [&](const Value* value) { return rank_.at(value->producer); });
+    std::ranges::sort(found, std::greater(),
+                      [&](const Value* value) { return replacement_.rank(*value->producer); });
     return found;
   }
 
-  /// False where node `i` can't take the product.
-  bool absorb(size_t i, Value* product) {
-    const Node& reader = *graph_.nodes()[i];
+  /// False where `reader` can't take the product.
+  bool absorb(const Node& reader, Value* product) {
     const Node& producer = *product->producer;
     const ElementGroup group(reader);
     const std::vector<size_t> plain = group.outputs(false), reduced = group.outputs(true);
@@ -227,38 +217,27 @@ class Absorption {
     attributes.set("program", std::shared_ptr<const AttributeObject>(epilogue.program));
     std::vector<Value*> inputs(producer.inputs.begin(), producer.inputs.begin() + kFactors);
     inputs.insert(inputs.end(), epilogue.inputs.begin(), epilogue.inputs.end());
-    const Node& made = add(i, "fused_product", inputs, std::move(attributes), producer.scope);
-    for (size_t o = 0; o < plain.size(); ++o) rewriter_.replace(reader.outputs[plain[o]], made.outputs[o]);
-    if (store) rewriter_.replace(product, made.outputs.back());
+    const Node& made =
+        replacement_.add(reader, "fused_product", inputs, std::move(attributes), producer.scope);
+    for (size_t o = 0; o < plain.size(); ++o)
+      replacement_.values.replace(reader.outputs[plain[o]], made.outputs[o]);
+    if (store) replacement_.values.replace(product, made.outputs.back());
     if (rest) {
-      for (Value*& input : rest->inputs) input = rewriter_.resolve(input);
+      for (Value*& input : rest->inputs) input = replacement_.values.resolve(input);
       attributes = {};
       attributes.set("program", std::shared_ptr<const AttributeObject>(rest->program));
-      const Node& sums = add(i, "fused", rest->inputs, std::move(attributes), reader.scope);
+      const Node& sums = replacement_.add(reader, "fused", rest->inputs, std::move(attributes), reader.scope);
       for (size_t o = 0; o < reduced.size(); ++o)
-        rewriter_.replace(reader.outputs[reduced[o]], sums.outputs[o]);
+        replacement_.values.replace(reader.outputs[reduced[o]], sums.outputs[o]);
     }
-    keep_[rank_.at(&producer)] = keep_[i] = false;
+    replacement_.drop(producer);
+    replacement_.drop(reader);
     return true;
   }
 
-  /// A node in place of node `i`.
-  const Node& add(size_t i, std::string_view op, const std::vector<Value*>& inputs, Attributes attributes,
-                  const std::string& scope) {
-    const Node& reader = *graph_.nodes()[i];
-    Node* node = graph_.add_node(reader.op->registry->at(op), inputs, std::move(attributes), scope);
-    node->checkpoint = reader.checkpoint;
-    node->checkpoint_result = reader.checkpoint_result;
-    rank_[node] = i;
-    return *node;
-  }
-
   Graph& graph_;
-  const size_t before_;  // nodes
   const std::unordered_map<const Value*, int> uses_;
-  Rewriter rewriter_;
-  std::vector<bool> keep_;
-  std::unordered_map<const Node*, size_t> rank_;
+  Replacement replacement_;
   std::unordered_set<const Value*> read_;  // by nodes so far
 };
 

@@ -1,6 +1,7 @@
 // Behind a residual connection the gradient of what was normalized is a sum: what comes back through the
 // layer norm, and what comes around it. The layer norm's gradient adds the other where it stores its own.
 #include "isochron/graph/passes/passes.h"
+#include "isochron/graph/passes/replacement.h"
 
 namespace isochron::graph {
 namespace {
@@ -10,7 +11,7 @@ constexpr size_t kPlainInputs = 5;  // x, mean, scale, dy and gamma
 /// Which operand of a sum is a gradient that can take the other along; -1: none. The other is there before
 /// the gradient is computed, so that it can't depend on what that gives for gamma and beta.
 int gradient_of(const Node& sum, const std::unordered_map<const Value*, int>& uses,
-                const std::unordered_map<const Node*, size_t>& rank) {
+                const Replacement& replacement) {
   if (sum.op->name != "add" || !(sum.inputs[0]->spec == sum.inputs[1]->spec)) return -1;
   for (int i = 0; i < 2; ++i) {
     const Value* value = sum.inputs[static_cast<size_t>(i)];
@@ -19,7 +20,7 @@ int gradient_of(const Node& sum, const std::unordered_map<const Value*, int>& us
         node->inputs.size() != kPlainInputs || uses.at(value) != 1)
       continue;
     const Node* other = sum.inputs[static_cast<size_t>(1 - i)]->producer;
-    if (other == nullptr || rank.at(other) < rank.at(node)) return i;
+    if (other == nullptr || replacement.rank(*other) < replacement.rank(*node)) return i;
   }
   return -1;
 }
@@ -30,32 +31,23 @@ void absorb_residuals(Graph& graph) {
   const auto& nodes = graph.nodes();
   const size_t before = nodes.size();
   const std::unordered_map<const Value*, int> uses = graph.use_counts();
-  std::unordered_map<const Node*, size_t> rank;
-  for (size_t i = 0; i < before; ++i) rank[nodes[i].get()] = i;
-  std::vector<bool> keep(before, true);
-  Rewriter rewriter(graph);
+  Replacement replacement(graph);
   for (size_t i = 0; i < before; ++i) {
     const Node& sum = *nodes[i];
-    const int own = gradient_of(sum, uses, rank);
+    const int own = gradient_of(sum, uses, replacement);
     if (own < 0) continue;
     const Node& gradient = *sum.inputs[static_cast<size_t>(own)]->producer;
     std::vector<Value*> inputs = gradient.inputs;
     inputs.push_back(sum.inputs[static_cast<size_t>(1 - own)]);
-    Node* node = graph.add_node(*gradient.op, inputs, gradient.attributes, gradient.scope);
-    node->checkpoint = gradient.checkpoint;
-    node->checkpoint_result = gradient.checkpoint_result;
-    rank[node] = rank.at(&gradient);
-    keep[rank.at(&gradient)] = keep[i] = false;
-    rewriter.replace(sum.outputs[0], node->outputs[0]);
+    const Node& node =
+        replacement.add(gradient, gradient.op->name, inputs, gradient.attributes, gradient.scope);
+    replacement.drop(gradient);
+    replacement.drop(sum);
+    replacement.values.replace(sum.outputs[0], node.outputs[0]);
     for (size_t o = 1; o < gradient.outputs.size(); ++o)
-      rewriter.replace(gradient.outputs[o], node->outputs[o]);
+      replacement.values.replace(gradient.outputs[o], node.outputs[o]);
   }
-  if (nodes.size() == before) return;
-  keep.resize(nodes.size(), true);
-  graph.retain_nodes(keep);
-  for (const auto& node : nodes) rewriter.update_inputs(*node);
-  rewriter.finish();
-  sort_nodes(graph, rank);
+  replacement.finish();
 }
 
 }  // namespace isochron::graph
