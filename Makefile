@@ -68,10 +68,8 @@ cuda: deps  ## the tests of a build that demands the CUDA Toolkit
 	cmake --build --preset cuda -j $(JOBS)
 	$(call run_tests,cuda,whole)
 
-# ThreadSanitizer can't see libgomp's barriers, so compute runs on one thread there; the pipeline's threads stay.
 tsan: deps  ## the tests under the thread sanitizer
-	@export ISOCHRON_THREADS=1
-	$(call configure,tsan)
+	@$(call configure,tsan)
 	cmake --build --preset tsan -j $(JOBS)
 	TSAN_OPTIONS=halt_on_error=1 $(call run_tests,tsan,whole)
 

@@ -71,7 +71,7 @@ std::string cuda_text() {
     return fmt::format("driver {}, {} device(s); docs/gpu.md says what runs on a device",
                        cuda::version_text(driver.version()), driver.device_count());
   } catch (const Error& error) {
-    return std::string(error.what()).substr(error.where().size() + 3);  // "[where] "
+    return std::string(error.text());
   }
 }
 

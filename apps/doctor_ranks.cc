@@ -19,9 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string without_place(const Error& error) {
-  return std::string(error.what()).substr(error.where().size() + 3);  // "[where] "
-}
+std::string without_place(const Error& error) { return std::string(error.text()); }
 
 std::string module_text(const comm::ModuleState& module) {
   if (!module.problem.empty()) return module.problem;

@@ -166,13 +166,20 @@ void Optimizer::check_options() const {
         options_.average_decay);
 }
 
+void Optimizer::require_here() const {
+  require(step_.defined(), ErrorCode::kInvalidArgument, "optimizer",
+          "it was moved from; use the one that it was moved to");
+}
+
 void Optimizer::minimize(const Tensor& loss, std::span<const Variable> parameters, double rows) {
+  require_here();
   require(rows > 0 && std::isfinite(rows), ErrorCode::kInvalidArgument, "minimize",
           "rows must be finite and > 0, got {}", rows);
   minimize(loss, parameters, sums_rows() ? scalar(rows, DType::kF64) : Tensor());
 }
 
 void Optimizer::minimize(const Tensor& loss, std::span<const Variable> parameters, const Tensor& rows) {
+  require_here();
   const std::vector<Variable> trainable = trainable_of(parameters);
   GradientTape* const tape = GradientTape::current();
   require(graph::Capture::current() || tape != nullptr, ErrorCode::kCaptureViolation, "minimize",
@@ -203,6 +210,7 @@ void Optimizer::minimize(const Tensor& loss, std::span<const Variable> parameter
 }
 
 void Optimizer::apply(std::span<const Variable> parameters, std::span<const Tensor> gradients, double rows) {
+  require_here();
   require(rows > 0 && std::isfinite(rows), ErrorCode::kInvalidArgument, "optimizer",
           "rows must be finite and > 0, got {}", rows);
   apply(parameters, gradients, sums_rows() ? scalar(rows, DType::kF64) : Tensor());
@@ -210,6 +218,7 @@ void Optimizer::apply(std::span<const Variable> parameters, std::span<const Tens
 
 void Optimizer::apply(std::span<const Variable> parameters, std::span<const Tensor> gradients,
                       const Tensor& rows) {
+  require_here();
   check_rows(rows);
   if (!sums_rows()) return apply_sums(parameters, gradients, rows);
   std::vector<Tensor> of_sums;
@@ -219,6 +228,7 @@ void Optimizer::apply(std::span<const Variable> parameters, std::span<const Tens
 }
 
 void Optimizer::apply_nothing(std::span<const Variable> parameters) {
+  require_here();
   require(sums_rows(), ErrorCode::kInvalidArgument, "optimizer",
           "there is nothing to take part in: one process updates at every step");
   std::vector<Tensor> nothing;
@@ -296,6 +306,7 @@ void Optimizer::check_filters(std::span<const Variable> parameters) const {
 }
 
 void Optimizer::prepare(std::span<const Variable> parameters) {
+  require_here();
   const std::vector<Variable> trainable = trainable_of(parameters);
   if (!entries_.empty()) return;
   check_filters(parameters);
@@ -450,6 +461,7 @@ std::vector<Variable> Optimizer::state() const {
 }
 
 std::vector<std::string> Optimizer::description() const {
+  require_here();
   std::vector<std::string> lines = {
       fmt::format("optimizer {} {}", op_->name, attributes_.str()),
       fmt::format("learning rate {:.17g}{}", learning_rate(), schedule_.constant() ? "" : " by a schedule"),

@@ -48,6 +48,7 @@ class Optimizer {
  public:
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
+  /// One that was moved from throws kInvalidArgument where it is used.
   Optimizer(Optimizer&&) = default;
   Optimizer& operator=(Optimizer&&) = default;
 
@@ -163,6 +164,7 @@ class Optimizer {
   bool sums_rows() const { return accumulates() || distributed(); }
   /// Sums of all gradients that it keeps.
   size_t sums() const;
+  void require_here() const;
   void check_options() const;
   void check_rows(const Tensor& rows) const;
   void check_filters(std::span<const Variable> parameters) const;

@@ -11,6 +11,7 @@
 #include "isochron/apps/analyze/time_sources.h"
 #include "isochron/core/base/error.h"
 #include "isochron/core/files/input_stream.h"
+#include "isochron/core/text/encoding.h"
 #include "isochron/core/text/terminal_text.h"
 
 namespace isochron::apps {
@@ -21,22 +22,6 @@ constexpr size_t kBuffer = size_t{1} << 16;
 constexpr size_t kNamesShown = 8;
 
 std::filesystem::path opened(const std::filesystem::path& path) { return path == "-" ? "/dev/stdin" : path; }
-
-/// Text of two bytes a character begins with a mark, or has zeroes where Latin letters and digits are.
-void require_text(std::span<const std::byte> begin, const std::string& where) {
-  const auto starts = [&](std::initializer_list<uint8_t> mark) {
-    return begin.size() >= mark.size() &&
-           std::equal(mark.begin(), mark.end(), begin.begin(),
-                      [](uint8_t a, std::byte b) { return std::byte{a} == b; });
-  };
-  require(!starts({0xff, 0xfe}) && !starts({0xfe, 0xff}), ErrorCode::kBadFormat, where,
-          "is text in UTF-16; expected UTF-8: convert it with `iconv -f UTF-16 -t UTF-8`");
-  const auto zeroes = static_cast<size_t>(std::ranges::count(begin, std::byte{0}));
-  require(zeroes == 0, ErrorCode::kBadFormat, where, "{}; expected text in UTF-8",
-          3 * zeroes > begin.size() && 3 * zeroes < 2 * begin.size()
-              ? "looks like text in UTF-16 without a byte order mark: try `iconv -f UTF-16LE -t UTF-8`"
-              : "contains zero bytes, so it is not text");
-}
 
 /// Whether a line, as far as a terminal wouldn't write over it, is of a log whose format is known.
 bool is_of_log(std::string_view line) {
@@ -140,9 +125,13 @@ std::string name_of(const std::filesystem::path& path) {
 }
 
 IterationTimes read_times(const TimesOptions& options) {
-  InputStream stream(opened(options.path), {.limit_bytes = kLargestInput, .buffer_bytes = kBuffer});
+  using std::chrono_literals::operator""ms;
+  InputStream stream(opened(options.path),
+                     {.limit_bytes = kLargestInput, .buffer_bytes = kBuffer, .patience = -1ms});  // as `cat`
   const auto begin = stream.peek_lines(2);
-  require_text(begin, name_of(options.path));
+  refuse_wide_text(begin, name_of(options.path));
+  require(std::ranges::find(begin, std::byte{0}) == begin.end(), ErrorCode::kBadFormat, name_of(options.path),
+          "contains zero bytes, so it is not text; expected text in UTF-8");
   if (!options.pattern.empty()) return times_of_pattern(stream, options);
   const bool table = !options.column.empty() || !options.work.empty() || !options.rank.empty() ||
                      !options.phase_column.empty() || begin.empty();

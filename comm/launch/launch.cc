@@ -187,7 +187,7 @@ std::string try_module(const std::string& path, const Mpi& mpi) {
     function_of<MpiVersionFunction>(library, path, kMpiVersionFunction)(version, sizeof version);
     return kLoads + std::string(version);
   } catch (const Error& error) {
-    return kFails + std::string(error.what()).substr(error.where().size() + 3);  // "[where] "
+    return kFails + std::string(error.text());
   }
 }
 

@@ -46,6 +46,8 @@ class Error : public std::runtime_error {
   ErrorCode code() const { return code_; }
   /// The op, function or file the error belongs to.
   const std::string& where() const { return where_; }
+  /// `what()` without the place.
+  std::string_view text() const { return std::string_view(what()).substr(where_.size() + 3); }  // "[where] "
 
  private:
   ErrorCode code_;

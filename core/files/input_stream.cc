@@ -1,7 +1,10 @@
 #include "isochron/core/files/input_stream.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
+#include <poll.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -47,14 +50,15 @@ InputStream::InputStream(const std::filesystem::path& path, const InputStreamOpt
   require(options.buffer_bytes >= kSmallestBuffer, ErrorCode::kInvalidArgument, "InputStream",
           "buffer_bytes is at least {}, got {}", kSmallestBuffer, options.buffer_bytes);
   window_.resize(options.buffer_bytes);
-  descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe without a writer opens too
   if (descriptor_ < 0) fail(ErrorCode::kIo, where_, "cannot open: {}", std::strerror(errno));
   try {
     struct stat info {};
-    require(::fstat(descriptor_, &info) == 0, ErrorCode::kIo, where_, "cannot stat: {}",
-            std::strerror(errno));
+    if (::fstat(descriptor_, &info) != 0)
+      fail(ErrorCode::kIo, where_, "cannot stat: {}", std::strerror(errno));
     require(!S_ISDIR(info.st_mode), ErrorCode::kIo, where_, "is a directory; expected a file");
     regular_ = S_ISREG(info.st_mode);
+    if (!regular_) wait_for_writer(S_ISFIFO(info.st_mode));
     file_bytes_ = regular_ ? static_cast<uint64_t>(info.st_size) : 0;
     require(file_bytes_ <= options.limit_bytes, ErrorCode::kBadFormat, where_,
             "has {} bytes, more than the limit of {}", file_bytes_, options.limit_bytes);
@@ -84,6 +88,22 @@ InputStream::InputStream(const std::filesystem::path& path, const InputStreamOpt
 InputStream::~InputStream() { ::close(descriptor_); }
 
 bool InputStream::compressed() const { return inflater_ != nullptr; }
+
+/// A named pipe has no writer until somebody opens it; one between two programs has had one.
+void InputStream::wait_for_writer(bool pipe) const {
+  struct statfs system {};
+  const bool named = pipe && ::fstatfs(descriptor_, &system) == 0 && system.f_type != PIPEFS_MAGIC;
+  if (named && options_.patience.count() >= 0) {
+    pollfd waiting{descriptor_, POLLIN, 0};
+    const int ready = ::poll(&waiting, 1, static_cast<int>(options_.patience.count()));
+    require(ready != 0, ErrorCode::kIo, where_, "is a pipe, and nobody wrote to it within {} s",
+            std::chrono::duration<double>(options_.patience).count());
+  } else if (named) {
+    pollfd waiting{descriptor_, POLLIN, 0};
+    while (::poll(&waiting, 1, -1) < 0 && errno == EINTR) continue;
+  }
+  ::fcntl(descriptor_, F_SETFL, ::fcntl(descriptor_, F_GETFL) & ~O_NONBLOCK);
+}
 
 size_t InputStream::read_file(std::span<std::byte> into) {
   for (;;) {

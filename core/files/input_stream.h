@@ -2,6 +2,7 @@
 // fixed size: the way in for every format that is read from front to back.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -19,13 +20,15 @@ struct InputStreamOptions {
   Compression compression = Compression::kAuto;
   uint64_t limit_bytes = uint64_t{1} << 62;  // refuse files that give more, after decompression too
   size_t buffer_bytes = size_t{1} << 16;
+  /// How long a named pipe may be without what somebody writes to it; negative: for ever.
+  std::chrono::milliseconds patience{10'000};
 };
 
 /// Once open, reading allocates nothing. An error leaves the stream where only `seek` may be called.
 class InputStream {
  public:
-  /// Opens a file, pipe or device. Throws kIo (missing, a folder), kBadFormat when larger than the limit,
-  /// kInvalidArgument for buffers of less than 16 bytes.
+  /// Opens a file, pipe or device. Throws kIo (missing, a folder, a named pipe that nobody writes to),
+  /// kBadFormat when larger than the limit, kInvalidArgument for buffers of less than 16 bytes.
   explicit InputStream(const std::filesystem::path& path, const InputStreamOptions& options = {});
   ~InputStream();
   InputStream(const InputStream&) = delete;
@@ -59,6 +62,7 @@ class InputStream {
  private:
   struct Inflater;
 
+  void wait_for_writer(bool pipe) const;
   size_t read_file(std::span<std::byte> into);
   size_t inflate_more(std::span<std::byte> into);
   size_t fill(std::span<std::byte> into);

@@ -16,7 +16,7 @@ namespace {
 /// Bytes of the regular file `descriptor`.
 size_t size_of(int descriptor, const std::string& where) {
   struct stat info {};
-  require(::fstat(descriptor, &info) == 0, ErrorCode::kIo, where, "cannot stat: {}", std::strerror(errno));
+  if (::fstat(descriptor, &info) != 0) fail(ErrorCode::kIo, where, "cannot stat: {}", std::strerror(errno));
   require(S_ISREG(info.st_mode), ErrorCode::kIo, where, "is not a regular file");
   return static_cast<size_t>(info.st_size);
 }

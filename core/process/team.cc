@@ -13,10 +13,28 @@
 #include "isochron/core/base/error.h"
 #include "isochron/core/telemetry/sealed.h"
 
+#ifdef __SANITIZE_THREAD__
+extern "C" void __tsan_acquire(void* place);
+extern "C" void __tsan_release(void* place);
+#define ISOCHRON_NOT_INSTRUMENTED __attribute__((noinline, no_sanitize("thread")))
+#else
+#define ISOCHRON_NOT_INSTRUMENTED
+#endif
+
 namespace isochron {
 namespace {
 
 thread_local int t_team = 1;
+
+// What the thread sanitizer must be told, as it doesn't see libgomp's barriers: what came before
+// happens_before(place) in one thread comes before what follows happens_after(place) in another.
+#ifdef __SANITIZE_THREAD__
+void happens_before(void* place) { __tsan_release(place); }
+void happens_after(void* place) { __tsan_acquire(place); }
+#else
+void happens_before(void*) {}
+void happens_after(void*) {}
+#endif
 
 /// What threads wait for until all of them are there.
 struct Gate {
@@ -64,9 +82,22 @@ void make_team(int threads) {
          "or raise the limits of memory or threads (ulimit -v, ulimit -u)",
          threads, std::strerror(error));
   }
-#pragma omp parallel num_threads(threads)
-  {}
+  run_on_team(
+      threads, [](void*) {}, nullptr);
   t_team = threads;
+}
+
+// Not instrumented, for the threads read what the compiler hands them before they get to happens_after.
+ISOCHRON_NOT_INSTRUMENTED void run_on_team(int threads, void (*body)(void*), void* context) {
+  char begin = 0, end = 0;
+  happens_before(&begin);
+#pragma omp parallel num_threads(threads)
+  {
+    happens_after(&begin);
+    body(context);
+    happens_before(&end);
+  }
+  happens_after(&end);
 }
 
 void require_address_space(size_t bytes, std::string_view where) {

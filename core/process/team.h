@@ -12,6 +12,10 @@ namespace isochron {
 /// stacks. Within a region it does nothing. Costs one comparison once the team is there.
 void make_team(int threads);
 
+/// Calls `body(context)` on each of `threads` threads and returns when all calls have: the one place where a
+/// parallel region is opened. `body` must not throw.
+void run_on_team(int threads, void (*body)(void*), void* context);
+
 /// Throws kOutOfMemory unless `bytes` of address space can be had now: before a library is entered that can't
 /// do without them, or fails for want of them in ways of its own. Costs two system calls.
 void require_address_space(size_t bytes, std::string_view where);

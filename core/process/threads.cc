@@ -81,18 +81,24 @@ namespace internal {
 void parallel_ranges(int threads, int64_t count, RangeFunction function, void* context) {
   make_team(threads);
   ++t_parallel_loops;
-  Seal* const seal = t_seal;
-#pragma omp parallel num_threads(threads)
-  {
-    const SealedSection section(seal);  // the team works for the loop's thread
+  struct Loop {
+    int64_t count;
+    RangeFunction function;
+    void* context;
+    Seal* seal;
+  } loop{count, function, context, t_seal};
+  const auto part = [](void* of) {
+    const Loop& all = *static_cast<const Loop*>(of);
+    const SealedSection section(all.seal);  // the team works for the loop's thread
     flush_subnormals_to_zero();
     const int64_t team = omp_get_num_threads();
     const int64_t rank = omp_get_thread_num();
-    const int64_t begin = count * rank / team;
-    const int64_t end = count * (rank + 1) / team;
+    const int64_t begin = all.count * rank / team;
+    const int64_t end = all.count * (rank + 1) / team;
     const TraceSpan span(kPart, end - begin);
-    if (begin < end) function(context, begin, end);
-  }
+    if (begin < end) all.function(all.context, begin, end);
+  };
+  run_on_team(threads, part, &loop);
 }
 
 }  // namespace internal

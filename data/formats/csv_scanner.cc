@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "isochron/core/base/error.h"
+#include "isochron/core/text/encoding.h"
 
 namespace isochron::data {
 namespace {
@@ -23,8 +24,10 @@ int CsvScanner::peek_char() {
 
 /// Passes over empty lines, counting them, up to the next row; false when there is none.
 bool CsvScanner::find_row() {
-  if (stream_.position() == 0 && text_of(stream_.peek()).starts_with(kByteOrderMark)) {
-    stream_.skip(kByteOrderMark.size());
+  if (stream_.position() == 0) {
+    const auto begin = stream_.peek();
+    refuse_wide_text(begin, stream_.where());
+    if (text_of(begin).starts_with(kByteOrderMark)) stream_.skip(kByteOrderMark.size());
   }
   for (blank_rows_ = 0, returns_ = 0, row_offset_ = stream_.position();;) {
     const int next = peek_char();

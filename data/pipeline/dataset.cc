@@ -79,7 +79,11 @@ void call_map(const MapStage& map, Element& element, ElementBuffer* memory, cons
 
 Dataset::Dataset(std::shared_ptr<const Recipe> recipe) : recipe_(std::move(recipe)) {}
 Dataset::Dataset(const Dataset& other) : recipe_(other.recipe_) {}
-Dataset::Dataset(Dataset&&) noexcept = default;
+// One that was moved from stays the dataset that it was.
+Dataset::Dataset(Dataset&& other) noexcept
+    : recipe_(other.recipe_),
+      loader_(std::move(other.loader_)),
+      next_epoch_(std::exchange(other.next_epoch_, std::nullopt)) {}
 Dataset& Dataset::operator=(Dataset other) noexcept {
   recipe_ = std::move(other.recipe_);
   loader_ = std::move(other.loader_);

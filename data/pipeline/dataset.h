@@ -104,7 +104,8 @@ class Dataset {
   /// What `recipe` describes, for datasets made of datasets.
   explicit Dataset(std::shared_ptr<const Recipe> recipe);
   Dataset(const Dataset& other);
-  Dataset(Dataset&&) noexcept;
+  /// What was read ahead goes along; `other` stays the dataset that it was.
+  Dataset(Dataset&& other) noexcept;
   Dataset& operator=(Dataset other) noexcept;
   /// Stops and joins the pipeline's threads; waits for functions of users that are at work.
   ~Dataset();

@@ -134,7 +134,7 @@ void save_error(StateWriter& state, const std::exception_ptr& error) {
   } catch (const Error& known) {
     state.put(static_cast<int64_t>(known.code()));
     state.put_text(known.where());
-    state.put_text(std::string_view(known.what()).substr(known.where().size() + 3));  // behind "[where] "
+    state.put_text(known.text());
   } catch (const std::exception& other) {
     state.put(static_cast<int64_t>(ErrorCode::kInvalidArgument));
     state.put_text("dataset");

@@ -56,9 +56,14 @@ Variable::Variable(const Tensor& initial, std::string name, bool trainable) {
   state_->trainable = trainable;
 }
 
+void Variable::fail_undefined() {
+  fail(ErrorCode::kInvalidArgument, "variable",
+       "it is undefined: nothing was given to it yet, or it was moved from, perhaps with what owned it");
+}
+
 void Variable::move_to(Device device) const {
   if (this->device() == device) return;
-  Tensor& here = state_->tensor;
+  Tensor& here = state().tensor;
   here.refresh();
   require(here.impl()->unique() && here.storage()->unique(), ErrorCode::kInvalidArgument, "variable",
           "'{}' can't move from {} to {}: a captured function or a tensor refers to it; move it before it is "
@@ -68,13 +73,13 @@ void Variable::move_to(Device device) const {
 }
 
 void Variable::set_trainable(bool trainable) const {
-  state_->trainable = trainable;
-  static_cast<VariableStorage*>(state_->tensor.storage().get())->set_trainable(trainable);
+  state().trainable = trainable;
+  static_cast<VariableStorage*>(state().tensor.storage().get())->set_trainable(trainable);
 }
 
 void Variable::rename(std::string name) const {
-  static_cast<VariableStorage*>(state_->tensor.storage().get())->set_name(name);
-  state_->name = std::move(name);
+  static_cast<VariableStorage*>(state().tensor.storage().get())->set_name(name);
+  state().name = std::move(name);
 }
 
 std::optional<VariableInfo> variable_behind(const Tensor& tensor) {

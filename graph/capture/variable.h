@@ -28,7 +28,8 @@ class VariableDeviceScope {
 /// wherever a Tensor is taken. The storage lives as long as any handle, tensor or plan refers to it.
 class Variable {
  public:
-  /// An undefined variable: "none". Only `defined` may be asked of it.
+  /// An undefined variable: "none", as one that was moved from is. What is asked of it but `defined` throws
+  /// kInvalidArgument.
   Variable() = default;
   /// Storage of its own, filled with a copy of `initial`; made at once, also inside a capture. `name` is a
   /// path such as "dense_1/kernel". Throws kInvalidArgument for an undefined tensor, kCaptureViolation for a
@@ -36,26 +37,26 @@ class Variable {
   Variable(const Tensor& initial, std::string name, bool trainable = true);
 
   bool defined() const { return static_cast<bool>(state_); }
-  const std::string& name() const { return state_->name; }
+  const std::string& name() const { return state().name; }
   /// Another name, for all handles. What was made under the old one keeps it: optimizer states, nodes of
   /// captures.
   void rename(std::string name) const;
-  const TensorSpec& spec() const { return state_->tensor.spec(); }
+  const TensorSpec& spec() const { return state().tensor.spec(); }
   const Shape& shape() const { return spec().shape; }
   DType dtype() const { return spec().dtype; }
-  int64_t elems() const { return state_->tensor.elems(); }
-  size_t size_bytes() const { return state_->tensor.size_bytes(); }
+  int64_t elems() const { return state().tensor.elems(); }
+  size_t size_bytes() const { return state().tensor.size_bytes(); }
 
   /// Whether optimizers change it. Takes effect for captures made afterwards.
-  bool trainable() const { return state_->trainable; }
+  bool trainable() const { return state().trainable; }
   void set_trainable(bool trainable) const;
 
   /// A handle on the present content; stale after the next assignment outside a capture.
-  Tensor tensor() const { return state_->tensor.refreshed(); }
+  Tensor tensor() const { return state().tensor.refreshed(); }
   operator Tensor() const { return tensor(); }  // NOLINT: reads as its content
   /// Replaces the content, as graph::assign does: at once, or in a capture at the end of each replay.
   void assign(const Tensor& value) const;
-  Device device() const { return state_->tensor.device(); }
+  Device device() const { return state().tensor.device(); }
   /// Moves the content to `device`, where all handles find it. Throws kInvalidArgument where a captured
   /// function or another tensor refers to where it is now: move it before it is first used. Throws as
   /// to_device.
@@ -70,6 +71,11 @@ class Variable {
     Tensor tensor;
     bool trainable = true;
   };
+  State& state() const {
+    if (!state_) fail_undefined();
+    return *state_;
+  }
+  [[noreturn]] static void fail_undefined();
   Ref<State> state_;
 };
 

@@ -49,7 +49,7 @@ void AllocatingExecutor::run(Program& program) {
         Program::Step& step = program.steps[i];
         step.kernel->bind(step.args);
         step.args.stream = stream_;
-        step.kernel->run(step.args);
+        program.run_step(i);
       }
       for (const size_t b : given_[now]) give_back(program, b);
     }

@@ -40,14 +40,14 @@ void run_traced(Program& program, std::span<const uint32_t> names) {
   const InsideKernel inside;
   for (size_t i = 0; i < program.steps.size(); ++i) {
     const TraceSpan span(names[i]);
-    program.steps[i].kernel->run(program.steps[i].args);
+    program.run_step(i);
   }
 }
 
 void run_timed(Program& program, std::span<int64_t> times_ns) {
   for (size_t i = 0; i < program.steps.size(); ++i) {
     const int64_t start = now_ns();
-    program.steps[i].kernel->run(program.steps[i].args);
+    program.run_step(i);
     times_ns[i] += now_ns() - start;
   }
 }
@@ -59,7 +59,7 @@ void poison(const Program& program, std::byte* arena) {
 void run_poisoned(Program& program, std::byte* arena) {
   poison(program, arena);
   for (size_t i = 0; i < program.steps.size(); ++i) {
-    program.steps[i].kernel->run(program.steps[i].args);
+    program.run_step(i);
     // The copies are one moment of the plan.
     if (i >= program.copies_begin && i + 1 < program.steps.size()) continue;
     const auto now = static_cast<int64_t>(std::min(i, program.copies_begin));

@@ -14,6 +14,12 @@ void Program::bind_arena(std::byte* arena) {
   for (const Step& step : steps) step.kernel->bind(step.args);
 }
 
+void Program::throw_located(const Error& error, const Instruction& instruction) {
+  const size_t scope = instruction.name.rfind('/');
+  if (scope == std::string::npos || error.where() != instruction.op) throw;
+  throw Error(error.code(), instruction.name.substr(0, scope + 1) + error.where(), std::string(error.text()));
+}
+
 void Program::bind_input(size_t index, std::byte* address) {
   const std::byte* const end = address + input_bytes[index];
   for (const std::span<const std::byte> memory : updated) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "isochron/core/base/error.h"
 #include "isochron/core/tensor/device.h"
 #include "isochron/core/tensor/tensor.h"
 #include "isochron/graph/ir/buffer_kinds.h"
@@ -94,8 +95,19 @@ struct Program {
   void bind_input(size_t index, std::byte* address);
   /// Every step in order on the calling thread.
   void run() {
-    for (const Step& step : steps) step.kernel->run(step.args);
+    for (size_t i = 0; i < steps.size(); ++i) run_step(i);
   }
+  /// One of them. An error of its kernel has the path of the module that its node came from: "[emb/gather]".
+  void run_step(size_t i) {
+    try {
+      steps[i].kernel->run(steps[i].args);
+    } catch (const Error& error) {
+      throw_located(error, instructions[i]);
+    }
+  }
+
+ private:
+  [[noreturn]] static void throw_located(const Error& error, const Instruction& instruction);
 };
 
 }  // namespace isochron::graph

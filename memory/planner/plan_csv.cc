@@ -1,13 +1,16 @@
 #include "isochron/memory/planner/plan_csv.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <optional>
 #include <ostream>
+#include <span>
 #include <unordered_map>
 
 #include "isochron/core/base/error.h"
 #include "isochron/core/files/file.h"
+#include "isochron/core/text/encoding.h"
 
 namespace isochron {
 namespace {
@@ -114,6 +117,7 @@ class Reader {
 
 BufferTable read_buffers_csv(const std::filesystem::path& path) {
   const std::vector<std::byte> bytes = read_file(path, kLargestFileBytes);
+  refuse_wide_text(std::span(bytes).first(std::min<size_t>(bytes.size(), 1 << 16)), path.string());
   return Reader(path, {reinterpret_cast<const char*>(bytes.data()), bytes.size()}).read();
 }
 

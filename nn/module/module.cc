@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <set>
 
 #include "isochron/nn/module/call_log.h"
 #include "isochron/ops/shape/creation.h"
@@ -36,48 +37,14 @@ LocatedError located(const Error& error, const FailedIn& module) {
     const size_t name = path.rfind('/') == std::string::npos ? 0 : path.rfind('/') + 1;
     if (path.compare(name, where.size(), where) == 0) place = path;
   }
-  return {error.code(), place, std::string(error.what()).substr(where.size() + 3)};  // behind "[where] "
+  return {error.code(), place, std::string(error.text())};
 }
-
-struct Member {
-  std::string name;
-  Module* child = nullptr;
-  Variable variable = {};  // undefined: a child, or not built
-  Members::Role role = Members::Role::kParameter;
-};
-
-/// What a module itself lists.
-class Listing final : public Members {
- public:
-  explicit Listing(Module& module, const std::string& path) {
-    module.members(*this);
-    std::vector<std::string_view> names(members.size());
-    std::transform(members.begin(), members.end(), names.begin(),
-                   [](const Member& member) -> std::string_view { return member.name; });
-    std::sort(names.begin(), names.end());
-    const auto twice = std::adjacent_find(names.begin(), names.end());
-    require(twice == names.end(), ErrorCode::kInvalidArgument,
-            path.empty() ? module.kind() : std::string_view(path).substr(0, path.size() - 1),
-            "members() lists '{}' twice; give each member a name of its own",
-            twice == names.end() ? "" : *twice);
-  }
-  std::vector<Member> members;
-
- private:
-  void on_child(std::string_view name, Module& child) override {
-    members.push_back({std::string(name), &child});
-  }
-  void on_variable(std::string_view name, const Variable& variable, Role role) override {
-    members.push_back({std::string(name), nullptr, variable, role});
-  }
-  void on_unbuilt(std::string_view name) override { members.push_back({std::string(name)}); }
-};
 
 using Roles = std::initializer_list<Members::Role>;
 
 /// Adds the variables of all levels, each once.
 void collect(Module& module, Roles roles, const std::string& path, Module::NamedVariables& found) {
-  for (const Member& member : Listing(module, path).members) {
+  for (const Members::Member& member : Members(module, path)) {
     std::string name = path + member.name;
     if (member.child) {
       collect(*member.child, roles, name + "/", found);
@@ -110,6 +77,29 @@ std::vector<Variable> without_names(const Module::NamedVariables& named) {
 
 }  // namespace
 
+Members::Members(Module& module, std::string_view path) {
+  module.require_here();
+  module.members(*this);
+  const std::string_view where = path.empty() ? module.kind() : path.substr(0, path.size() - 1);
+  std::set<std::string_view> names;
+  for (const Member& member : list_) {
+    const std::string& name = member.name;
+    require(!name.empty() && name.front() != '/' && name.back() != '/', ErrorCode::kInvalidArgument, where,
+            "members() lists '{}'; a name isn't empty, and a '/' stands between two parts of it", name);
+    require(names.insert(name).second, ErrorCode::kInvalidArgument, where,
+            "members() lists '{}' twice; give each member a name of its own", name);
+  }
+  for (const Member& member : list_) {
+    if (!member.child) continue;
+    const std::string below = member.name + '/';
+    const auto other = names.lower_bound(below);
+    require(
+        other == names.end() || !other->starts_with(below), ErrorCode::kInvalidArgument, where,
+        "members() lists '{}' beside the module '{}', whose members have such paths; give it another name",
+        other == names.end() ? "" : *other, member.name);
+  }
+}
+
 Module::Module(Module&& other) noexcept { *this = std::move(other); }
 
 Module& Module::operator=(Module&& other) noexcept {
@@ -117,6 +107,7 @@ Module& Module::operator=(Module&& other) noexcept {
   path_ = std::move(other.path_);
   members_named_ = other.members_named_;
   moved_ = true;
+  left_ = std::exchange(other.left_, true);
   built_unnamed_ = other.built_unnamed_;
   called_unnamed_in_ = other.called_unnamed_in_;
   trainable_ = other.trainable_;
@@ -124,7 +115,7 @@ Module& Module::operator=(Module&& other) noexcept {
 }
 
 void Module::name_members(const std::string& before) {
-  for (const Member& member : Listing(*this, path_).members) {
+  for (const Members::Member& member : Members(*this, path_)) {
     if (member.variable.defined() && member.variable.name() == before + member.name && before != path_ &&
         (!before.empty() || built_unnamed_)) {
       member.variable.rename(path_ + member.name);
@@ -148,7 +139,7 @@ void Module::name_members(const std::string& before) {
 }
 
 void Module::require_entered(uint64_t capture) {
-  for (const Member& member : Listing(*this, path_).members) {
+  for (const Members::Member& member : Members(*this, path_)) {
     if (!member.child || !member.child->path_.empty()) continue;
     require(member.child->called_unnamed_in_ != capture, ErrorCode::kCaptureViolation, kind(),
             "'{}' was called in this capture before the module that owns it was entered, so its nodes and "
@@ -206,7 +197,12 @@ Tensor Module::forward(std::span<const Tensor> inputs) {
   }
 }
 
+void Module::require_here() const {
+  require(!left_, ErrorCode::kInvalidArgument, kind(), "it was moved from; use the one that it was moved to");
+}
+
 Tensor Module::operator()(std::span<const Tensor> inputs) {
+  require_here();
   try {
     const Scope scope = enter();
     require(!inputs.empty() && inputs[0].defined(), ErrorCode::kInvalidArgument, kind(), "{}",
@@ -251,7 +247,7 @@ std::vector<Variable> Module::averages() { return without_names(named_variables(
 
 std::vector<std::pair<std::string, Module*>> Module::children() {
   std::vector<std::pair<std::string, Module*>> result;
-  for (const Member& member : Listing(*this, path_).members)
+  for (const Members::Member& member : Members(*this, path_))
     if (member.child) result.emplace_back(member.name, member.child);
   return result;
 }

@@ -39,47 +39,54 @@ namespace isochron::nn {
 
 class Module;
 
-/// What `Module::members` tells its members to. Names are unique within a module: where one comes twice, the
-/// call that lists the members throws kInvalidArgument.
+/// What `Module::members` tells its members to, and the list of them afterwards.
 class Members {
  public:
   /// What a variable is to its module.
   enum class Role : uint8_t { kParameter, kBuffer, kAverage };
-  Members& operator()(std::string_view name, Module& child) {
-    on_child(name, child);
-    return *this;
-  }
+  struct Member {
+    std::string name;
+    Module* child = nullptr;
+    Variable variable = {};  // undefined: a child, or not built yet
+    Role role = Role::kParameter;
+  };
+
+  /// Those of `module`, whose `path` ("encoder/", empty for a root) is told in errors. Throws
+  /// kInvalidArgument where a name comes twice, is empty, begins or ends with a '/', or could be the path of
+  /// a child's member.
+  explicit Members(Module& module, std::string_view path = {});
+  Members(const Members&) = delete;
+  Members& operator=(const Members&) = delete;
+
+  Members& operator()(std::string_view name, Module& child) { return add({std::string(name), &child}); }
   /// A parameter; none yet where it is undefined.
   Members& operator()(std::string_view name, const Variable& parameter) {
-    return list(name, parameter, Role::kParameter);
+    return add({std::string(name), nullptr, parameter});
   }
   /// State that is saved with the model but never trained, such as running means: listing it freezes it
   /// (Variable::set_trainable), so a module that reads it needn't.
   Members& buffer(std::string_view name, const Variable& variable) {
-    if (variable.defined()) variable.set_trainable(false);
-    return list(name, variable, Role::kBuffer);
+    return add_frozen(name, variable, Role::kBuffer);
   }
   /// A buffer that holds averages over the batches trained on. Ranks that train together, each on its own
   /// batches, take the mean of theirs where these are used or saved (train/loop/trainer.h).
   Members& average(std::string_view name, const Variable& variable) {
-    if (variable.defined()) variable.set_trainable(false);
-    return list(name, variable, Role::kAverage);
+    return add_frozen(name, variable, Role::kAverage);
   }
 
- protected:
-  ~Members() = default;
-  virtual void on_child(std::string_view name, Module& child) = 0;
-  virtual void on_variable(std::string_view name, const Variable& variable, Role role) = 0;
-  virtual void on_unbuilt(std::string_view) {}
+  std::vector<Member>::const_iterator begin() const { return list_.begin(); }
+  std::vector<Member>::const_iterator end() const { return list_.end(); }
 
  private:
-  Members& list(std::string_view name, const Variable& variable, Role role) {
-    if (variable.defined())
-      on_variable(name, variable, role);
-    else
-      on_unbuilt(name);
+  Members& add(Member member) {
+    list_.push_back(std::move(member));
     return *this;
   }
+  Members& add_frozen(std::string_view name, const Variable& variable, Role role) {
+    if (variable.defined()) variable.set_trainable(false);
+    return add({std::string(name), nullptr, variable, role});
+  }
+  std::vector<Member> list_;
 };
 
 class Module {
@@ -127,9 +134,8 @@ class Module {
 
   using NamedVariables = std::vector<std::pair<std::string, Variable>>;
   /// Parameters built so far, those of children included, each once; names are paths: "dense_1/kernel". These
-  /// list the members, and so throw kInvalidArgument where `members` names two things alike, and
-  /// kCaptureViolation where a method called children in the capture that is open without `enter` (see
-  /// there).
+  /// list the members, and so throw kInvalidArgument as Members does, and kCaptureViolation where a method
+  /// called children in the capture that is open without `enter` (see there).
   NamedVariables named_parameters();
   std::vector<Variable> parameters();
   NamedVariables named_buffers();
@@ -147,6 +153,7 @@ class Module {
 
  protected:
   Module() = default;
+  /// One that was moved from throws kInvalidArgument where it is called or its members are listed.
   Module(Module&&) noexcept;
   Module& operator=(Module&&) noexcept;
 
@@ -170,6 +177,8 @@ class Module {
   Variable make_parameter(std::string_view name, const TensorSpec& spec, const Initializer& initializer);
 
  private:
+  friend class Members;
+  void require_here() const;
   /// Gives all members below this module their paths and names their variables after them. Those that another
   /// module named keep theirs; `before` is the path that this one had until now.
   void name_members(const std::string& before);
@@ -181,6 +190,7 @@ class Module {
   std::string path_;  // with a closing '/', for the names of parameters
   bool members_named_ = false;
   bool moved_ = false;              // since it got its name
+  bool left_ = false;               // it was moved from, and nothing has been moved to it since
   bool built_unnamed_ = false;      // it made parameters while it had no name
   uint64_t called_unnamed_in_ = 0;  // the last capture (its serial) that called it while it had no name
   bool trainable_ = true;

@@ -8,20 +8,24 @@
 namespace isochron::nn {
 namespace {
 
-class Rows final : public Members {
+class Rows {
  public:
   Rows(Module& model, const std::vector<CallLog::Call>& calls) : calls_(calls) { add("", model); }
   Summary result;
 
  private:
-  void add(const std::string& path, Module& module) {
+  void add(std::string path, Module& module) {
     if (std::find(seen_.begin(), seen_.end(), &module) != seen_.end()) return;
     seen_.push_back(&module);
     const size_t row = result.modules.size();
     result.modules.push_back({path, std::string(module.kind()), outputs_of(module)});
-    const size_t around = std::exchange(row_, row);
-    module.members(*this);
-    row_ = around;
+    if (!path.empty()) path += '/';
+    for (const Members::Member& member : Members(module, path)) {
+      if (member.child)
+        add(path + member.name, *member.child);
+      else if (member.variable.defined())
+        count(member.variable, member.role, result.modules[row]);
+    }
   }
   std::vector<TensorSpec> outputs_of(const Module& module) const {
     std::vector<TensorSpec> outputs;
@@ -31,15 +35,10 @@ class Rows final : public Members {
     }
     return outputs;
   }
-  void on_child(std::string_view name, Module& child) override {
-    const std::string& path = result.modules[row_].path;
-    add(path.empty() ? std::string(name) : fmt::format("{}/{}", path, name), child);
-  }
-  void on_variable(std::string_view, const Variable& variable, Role role) override {
+  void count(const Variable& variable, Members::Role role, ModuleSummary& row) {
     if (std::find(variables_.begin(), variables_.end(), variable) != variables_.end()) return;
     variables_.push_back(variable);
-    ModuleSummary& row = result.modules[row_];
-    if (role != Role::kParameter) {
+    if (role != Members::Role::kParameter) {
       row.buffer_bytes += variable.size_bytes();
       result.buffer_bytes += variable.size_bytes();
       return;
@@ -56,7 +55,6 @@ class Rows final : public Members {
   const std::vector<CallLog::Call>& calls_;
   std::vector<const Module*> seen_;
   std::vector<Variable> variables_;
-  size_t row_ = 0;  // of the module that is listing
 };
 
 /// 1234567 as "1,234,567".

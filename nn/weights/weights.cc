@@ -30,24 +30,15 @@ struct Slots {
   std::set<std::string> read_over;  // names in the file
 };
 
-/// All variables below a module by their paths, those of several names under each.
-class Paths final : public Members {
- public:
-  explicit Paths(Module& module) { module.members(*this); }
-  std::map<std::string, Variable> found;
-
- private:
-  void on_child(std::string_view name, Module& child) override {
-    const size_t length = path_.size();
-    path_ += fmt::format("{}/", name);
-    child.members(*this);
-    path_.resize(length);
+/// Adds all variables below a module by their paths, those of several names under each.
+void collect_paths(Module& module, const std::string& path, std::map<std::string, Variable>& found) {
+  for (const Members::Member& member : Members(module, path)) {
+    if (member.child)
+      collect_paths(*member.child, fmt::format("{}{}/", path, member.name), found);
+    else if (member.variable.defined())
+      found.emplace(path + member.name, member.variable);
   }
-  void on_variable(std::string_view name, const Variable& variable, Role) override {
-    found.emplace(fmt::format("{}{}", path_, name), variable);
-  }
-  std::string path_;
-};
+}
 
 /// `text` with each "#" replaced.
 std::string numbered(const std::string& text, const std::string& number) {
@@ -71,7 +62,7 @@ std::set<std::string> numbers_in(const std::string& pattern, const std::map<std:
 }
 
 /// Walks a module and everything below it. An outer module's rules come before those of what it owns.
-class SlotCollector final : public Members {
+class SlotCollector {
  public:
   explicit SlotCollector(const WeightNaming& naming) : naming_(naming) {}
 
@@ -91,14 +82,20 @@ class SlotCollector final : public Members {
     Module* const parent = std::exchange(module_, &module);
     const int position = std::exchange(position_, 0);
     const std::map<std::string, int> counts = std::exchange(counts_, {});
-    const Paths paths(module);
+    std::map<std::string, Variable> paths;
+    collect_paths(module, "", paths);
     for (const std::span<const WeightRule> rules :
          {std::span(naming_.rules), weight_rules(naming_.convention)}) {
       for (const WeightRule& rule : rules) {
-        if (rule.kind == module.kind()) apply(rule, paths.found);
+        if (rule.kind == module.kind()) apply(rule, paths);
       }
     }
-    module.members(*this);
+    for (const Members::Member& member : Members(module, path_)) {
+      if (member.child)
+        visit_child(member.name, *member.child);
+      else if (member.variable.defined() && !claimed_.contains(path_ + member.name))
+        add({member.variable}, renamed("", member.name, member.name));
+    }
     module_ = parent;
     position_ = position;
     counts_ = counts;
@@ -156,14 +153,14 @@ class SlotCollector final : public Members {
     });
   }
 
-  std::string child_name(std::string_view name, const Module& child) {
+  std::string child_name(const std::string& name, const Module& child) {
     const int position = position_;
     // Elsewhere an activation in a layer is a layer after it.
     position_ += child.has_activation() ? 2 : 1;
-    if (module_->kind() != "sequential") return std::string(name);
+    if (module_->kind() != "sequential") return name;
     if (naming_.convention == Convention::kPyTorch) return fmt::format("{}", position);
     const std::string_view kind = child.kind();
-    if (naming_.convention == Convention::kIsochron || !name.starts_with(kind)) return std::string(name);
+    if (naming_.convention == Convention::kIsochron || !name.starts_with(kind)) return name;
     layer_name_ = next_name(layer_name(naming_.convention, kind));
     const std::string_view wrapper = wrapper_name(naming_.convention, child);
     return wrapper.empty() ? layer_name_ : next_name(wrapper);
@@ -173,7 +170,7 @@ class SlotCollector final : public Members {
     const int number = counts_[std::string(theirs)]++;
     return number == 0 ? std::string(theirs) : fmt::format("{}_{}", theirs, number);
   }
-  void on_child(std::string_view name, Module& child) override {
+  void visit_child(const std::string& name, Module& child) {
     const size_t length = path_.size();
     const size_t file_length = file_path_.size();
     path_ += fmt::format("{}/", name);
@@ -182,10 +179,6 @@ class SlotCollector final : public Members {
     visit(child);
     path_.resize(length);
     file_path_.resize(file_length);
-  }
-  void on_variable(std::string_view name, const Variable& variable, Role) override {
-    const std::string member(name);
-    if (!claimed_.contains(path_ + member)) add({variable}, renamed("", member, member));
   }
 
   const WeightNaming& naming_;

@@ -181,8 +181,8 @@ struct Worker::Message {
 
 Worker::Worker(const Work& work) {
   std::array<int, 2> ends{};
-  require(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0, ErrorCode::kIo, "worker",
-          "no channel: {}", std::strerror(errno));
+  const int made = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data());
+  require(made == 0, ErrorCode::kIo, "worker", "no channel: {}", std::strerror(errno));
   output_ = memfd_create("output", MFD_CLOEXEC);
   require(output_ >= 0, ErrorCode::kIo, "worker", "no memory for what it prints: {}", std::strerror(errno));
   std::fflush(nullptr);  // else both would print it

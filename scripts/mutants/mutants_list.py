@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import mutants_of_devices
 import mutants_of_driver
+import mutants_of_modules
 import mutants_of_pairs
 import mutants_of_readings
 import mutants_of_verdict
@@ -593,6 +594,7 @@ MUTANTS = [
 ]
 MUTANTS += mutants_of_devices.faults(Mutant)
 MUTANTS += mutants_of_driver.faults(Mutant)
+MUTANTS += mutants_of_modules.faults(Mutant)
 MUTANTS += mutants_of_readings.faults(Mutant)
 MUTANTS += mutants_of_verdict.faults(Mutant)
 MUTANTS += mutants_of_pairs.faults(Mutant)

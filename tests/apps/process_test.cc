@@ -153,7 +153,7 @@ TEST_F(Process, AnalyzeReadsAPipeFromFrontToBack) {
 
 TEST_F(Process, PatternsTakeLinearTimeAndMemory) {
   const std::string line = write("line.log", std::string(200'000, 'a') + "\n").string();
-  const std::string limits = std::string(kAddressSanitizer ? "" : "ulimit -v 2000000; ") +
+  const std::string limits = std::string(kSanitizer ? "" : "ulimit -v 2000000; ") +
                              "ulimit -t 20; CMD analyze " + line + " --pattern ";
   EXPECT_THAT(shell(limits + "'((a*)*)*b([0-9])'"), Ends(3, "matches none of 1 lines"));
   EXPECT_THAT(shell(limits + "'(a|aa)+(a|aa)+(a|aa)+$b'"), Ends(3, "matches none of 1 lines"));
@@ -274,7 +274,7 @@ TEST_F(Process, LeavesNoTemporaryFolderBehindAPipeThatCloses) {
 }
 
 TEST_F(Process, WithFewDescriptorsNothingIsLeft) {
-  if (kAddressSanitizer) GTEST_SKIP() << "descriptors can't be limited here";
+  if (kSanitizer) GTEST_SKIP() << "descriptors can't be limited here";
   for (int descriptors = 4; descriptors <= 14; ++descriptors) {
     const std::string name = path(fmt::format("c{}", descriptors));
     const Outcome outcome = shell(fmt::format(
@@ -341,6 +341,9 @@ TEST_F(Process, TextInUtf16IsBadInput) {
               Ends(3, "is text in UTF-16"));
   EXPECT_THAT(run_isochron("analyze " + write("binary", std::string(3000, '\0') + "1\n").string()),
               Ends(3, "is not text"));
+  EXPECT_THAT(run_isochron("plan " + (folder_ / "marked.csv").string()), Ends(3, "is text in UTF-16"));
+  EXPECT_THAT(run_isochron("train co2 --data " + (folder_ / "plain.csv").string()),
+              Ends(3, "looks like text in UTF-16LE"));
 }
 
 TEST_F(Process, TimesThatCantBeAreRefused) {
@@ -381,7 +384,7 @@ TEST_F(Process, WantOfMemoryOrThreadsIsToldAndExitsWithFour) {
   for (const int number : {ENOMEM, EAGAIN})
     EXPECT_TRUE(is_want_of_memory({number, std::system_category()})) << "as a thread that can't be had says";
   EXPECT_FALSE(is_want_of_memory({ENOSPC, std::system_category()}));
-  if (kAddressSanitizer) GTEST_SKIP() << "address space can't be limited here";
+  if (kSanitizer) GTEST_SKIP() << "address space can't be limited here";
   // From where the command is loaded at all to where it has enough, at narrow steps around what libraries
   // need.
   const auto limited = [](int megabytes, const std::string& what) {

@@ -211,6 +211,37 @@ TEST(Optimizer, AScheduleMayReplaceTheNumber) {
   EXPECT_EQ(sgd.learning_rate(), 0.25);
 }
 
+TEST(Optimizer, SaysThatItWasMovedFrom) {
+  const std::vector<std::function<Optimizer()>> all = {[] { return Optimizer(Sgd({.momentum = 0.9})); },
+                                                       [] { return Optimizer(Adam()); },
+                                                       [] { return Optimizer(RmsProp()); }};
+  for (const auto& make : all) {
+    Line line;
+    Optimizer optimizer = make();
+    Optimizer here = std::move(optimizer);
+    const std::vector<Tensor> gradients = {ones({2, 1}), ones({1})};
+    constexpr const char* kText = "[optimizer] it was moved from; use the one that it was moved to";
+    EXPECT_ERROR(optimizer.apply(line.parameters(), gradients), ErrorCode::kInvalidArgument, kText);
+    EXPECT_ERROR(optimizer.prepare(line.parameters()), ErrorCode::kInvalidArgument, kText);
+    EXPECT_ERROR(optimizer.description(), ErrorCode::kInvalidArgument, kText);
+    GradientTape tape;
+    EXPECT_ERROR(optimizer.minimize(line.loss(kX, kY), line.parameters()), ErrorCode::kInvalidArgument,
+                 kText);
+    EXPECT_ERROR(optimizer.learning_rate(), ErrorCode::kInvalidArgument, "[variable] it is undefined");
+    EXPECT_ERROR(optimizer.step_count(), ErrorCode::kInvalidArgument, "[variable] it is undefined");
+    EXPECT_NO_THROW(here.apply(line.parameters(), gradients));
+  }
+}
+
+TEST(Variable, WithoutContentSaysSo) {
+  const Variable none;
+  EXPECT_ERROR(none.tensor(), ErrorCode::kInvalidArgument, "[variable] it is undefined");
+  EXPECT_ERROR(none.name(), ErrorCode::kInvalidArgument, "[variable] it is undefined");
+  EXPECT_ERROR(none.assign(ones({1})), ErrorCode::kInvalidArgument, "[variable] it is undefined");
+  EXPECT_ERROR(none.set_trainable(false), ErrorCode::kInvalidArgument, "[variable] it is undefined");
+  EXPECT_EQ(none, Variable());
+}
+
 TEST(Optimizer, RejectsWrongCalls) {
   Line line;
   Adam adam;

@@ -3,18 +3,12 @@
 
 namespace isochron {
 
-#ifdef __SANITIZE_ADDRESS__
-/// Then neither address space (terabytes are its shadow) nor file handles (it opens a pipe to look at memory)
-/// can be limited.
-inline constexpr bool kAddressSanitizer = true;
-#else
-inline constexpr bool kAddressSanitizer = false;
-#endif
-
-#ifdef __SANITIZE_THREAD__
+/// Then neither address space (terabytes are its shadow) nor file handles (some open a pipe to look at
+/// memory) can be limited, and stack traces have frames of the sanitizer's.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool kSanitizer = true;
 #else
-inline constexpr bool kSanitizer = kAddressSanitizer;
+inline constexpr bool kSanitizer = false;
 #endif
 
 }  // namespace isochron

@@ -1,7 +1,10 @@
 #include "isochron/core/files/input_stream.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <array>
+#include <chrono>
 #include <fstream>
 #include <thread>
 
@@ -127,6 +130,36 @@ TEST_F(InputStreams, LookAtSeveralLinesOfAPipe) {
   EXPECT_TRUE(text.starts_with("one\ntwo\n")) << text;
   EXPECT_EQ(drained(stream), "one\ntwo\nthree\n");
   writer.join();
+}
+
+TEST_F(InputStreams, AreNotKeptWaitingByAPipeThatNobodyWritesTo) {
+  using namespace std::chrono_literals;
+  ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
+  EXPECT_ERROR(InputStream(path_, {.patience = 20ms}), ErrorCode::kIo,
+               "is a pipe, and nobody wrote to it within 0.02 s");
+  for (const auto patience : {10'000ms, -1ms}) {
+    std::thread writer([&] { write_quickly(path_, text_); });
+    InputStream stream(path_, {.patience = patience});
+    EXPECT_EQ(drained(stream), text_);
+    writer.join();
+  }
+}
+
+/// A pipe between two programs has a writer, however long that one thinks.
+TEST_F(InputStreams, WaitForAPipeBetweenPrograms) {
+  using namespace std::chrono_literals;
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe(ends.data()), 0);
+  const std::string path = "/proc/self/fd/" + std::to_string(ends[0]);
+  std::thread writer([&] {
+    std::this_thread::sleep_for(50ms);  // longer than the patience
+    EXPECT_EQ(write(ends[1], "text", 4), 4);
+    close(ends[1]);
+  });
+  InputStream stream(path, {.patience = 1ms});
+  EXPECT_EQ(drained(stream), "text");
+  writer.join();
+  close(ends[0]);
 }
 
 TEST_F(InputStreams, ReadPipesForward) {

@@ -85,7 +85,7 @@ TEST(LeftoversDeathTest, ThoseOfChildrenGoWithTheirParent) {
 }
 
 TEST(RunFolder, LeavesNothingWithoutAFileHandleForItsLock) {
-  if (kAddressSanitizer) GTEST_SKIP() << "file handles can't be limited here";
+  if (kSanitizer) GTEST_SKIP() << "file handles can't be limited here";
   const TempFolder parent;
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);

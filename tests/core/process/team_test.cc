@@ -32,7 +32,7 @@ void limit_address_space(size_t bytes) {
 }
 
 TEST(TeamDeathTest, TooManyThreadsAreAnErrorOfOurs) {
-  if (kAddressSanitizer) GTEST_SKIP() << "address space can't be limited here";
+  if (kSanitizer) GTEST_SKIP() << "address space can't be limited here";
   EXPECT_EXIT(exit_with_code([] {
                 limit_address_space(size_t{600} << 20);  // no room for 200 stacks of 8 MB
                 make_team(200);
@@ -42,7 +42,7 @@ TEST(TeamDeathTest, TooManyThreadsAreAnErrorOfOurs) {
 }
 
 TEST(TeamDeathTest, AddressSpaceIsAskedForBeforehand) {
-  if (kAddressSanitizer) GTEST_SKIP() << "address space can't be limited here";
+  if (kSanitizer) GTEST_SKIP() << "address space can't be limited here";
   EXPECT_NO_THROW(require_address_space(size_t{16} << 20, "here"));
   EXPECT_EXIT(exit_with_code([] {
                 limit_address_space(size_t{1} << 20);

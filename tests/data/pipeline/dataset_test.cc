@@ -118,6 +118,13 @@ TEST(Dataset, NamedElementsAreFoundByName) {
                "twice");
 }
 
+TEST(Dataset, OneThatWasMovedFromStaysTheDatasetThatItWas) {
+  auto batches = from_tensor_slices(features(4), labels(4)).batch(2);
+  auto there = std::move(batches);
+  EXPECT_THAT(epoch_values(there), ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3)));
+  EXPECT_THAT(epoch_values(batches), ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3)));
+}
+
 TEST(Shuffle, DependsOnTheSeedAndTheEpochAlone) {
   const auto shuffled = [](uint64_t seed) {
     return from_tensor_slices(features(100), labels(100)).shuffle(100, {.seed = seed}).batch(7);

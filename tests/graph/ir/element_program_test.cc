@@ -187,7 +187,6 @@ TEST(FusedKernel, VariablesExchangedInOneProgram) {
   expect_same_bits(b.refreshed(), old_a + old_b - old_b, "b");
 }
 
-#if !defined(__SANITIZE_THREAD__)  // ThreadSanitizer can't see libgomp's barriers
 TEST(FusedKernel, ThreadsGiveTheSameElementsAndDeterministicSums) {
   const int before = compute_threads();
   set_compute_threads(2);
@@ -215,7 +214,6 @@ TEST(FusedKernel, ThreadsGiveTheSameElementsAndDeterministicSums) {
   }
   set_compute_threads(before);
 }
-#endif
 
 }  // namespace
 }  // namespace isochron::graph

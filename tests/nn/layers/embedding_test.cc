@@ -6,6 +6,8 @@
 #include <cmath>
 
 #include "isochron/autograd/autograd.h"
+#include "isochron/graph/step/captured.h"
+#include "isochron/memory/allocators/pool.h"
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/indexing/indexing.h"
 #include "isochron/ops/reduction/reduction.h"
@@ -30,6 +32,25 @@ Initializer rising() {
   };
 }
 Tensor integers(const Shape& shape, const Numbers& values) { return from_vector(shape, values, DType::kI64); }
+
+TEST(Embedding, AnIndexOutOfRangeNamesTheLayerAlsoAtReplay) {
+  struct Model : Module {
+    Tensor forward(const Tensor& x) override { return words(x) * 2.0; }
+    void members(Members& list) override { list("words", words); }
+    Embedding words{5, 2};
+  };
+  Model model;
+  const std::string expected = "[words/gather] index 7";
+  EXPECT_ERROR(model(integers({2}, {1, 7})), ErrorCode::kOutOfRange, expected);
+  PoolAllocator pool;
+  for (Allocator* allocator : {static_cast<Allocator*>(nullptr), static_cast<Allocator*>(&pool)}) {
+    CaptureOptions options;
+    options.plan.allocator = allocator;
+    auto step = capture([&](const Tensor& x) { return model(x); }, options);
+    step(integers({2}, {1, 2}));
+    EXPECT_ERROR(step(integers({2}, {1, 7})), ErrorCode::kOutOfRange, expected);
+  }
+}
 
 TEST(Embedding, ThePaddingsRowBeginsAsZerosAndGetsNoGradient) {
   for (const int64_t padding : {2, -3}) {

@@ -9,6 +9,8 @@
 #include "isochron/nn/layers/recurrent.h"
 #include "isochron/nn/module/module_list.h"
 #include "isochron/nn/module/sequential.h"
+#include "isochron/nn/module/summary.h"
+#include "isochron/nn/weights/weights.h"
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/matmul/matmul.h"
 #include "isochron/ops/reduction/reduction.h"
@@ -16,6 +18,7 @@
 #include "isochron/optim/optimizers.h"
 #include "support/expect_error.h"
 #include "support/near.h"
+#include "support/temp_folder.h"
 
 namespace isochron::nn {
 namespace {
@@ -354,10 +357,54 @@ TEST(ModuleNames, TwiceInOneModuleAreAnError) {
     EXPECT_ERROR(model(ones({1, 2})), ErrorCode::kInvalidArgument, std::string(kText));
     EXPECT_ERROR(model.build({DType::kF32, {1, 2}}), ErrorCode::kInvalidArgument, std::string(kText));
     EXPECT_ERROR(model.parameters(), ErrorCode::kInvalidArgument, std::string(kText));
+    EXPECT_ERROR(summary(model), ErrorCode::kInvalidArgument, std::string(kText));
+    const TempFolder folder;
+    EXPECT_ERROR(save_weights(model, folder / "w.safetensors"), ErrorCode::kInvalidArgument,
+                 std::string(kText));
+    EXPECT_FALSE(std::filesystem::exists(folder / "w.safetensors"));
   }
   Sequential around(Dense(2));
   around.add(std::make_unique<SameNames>(What::kChildren));
   EXPECT_ERROR(around(ones({1, 2})), ErrorCode::kInvalidArgument, "[module] members() lists 'same' twice");
+  EXPECT_ERROR(summary(around), ErrorCode::kInvalidArgument, "members() lists 'same' twice");
+}
+
+TEST(ModuleNames, ArePartsOfPaths) {
+  struct OneName : Module {
+    explicit OneName(std::string text) : name(std::move(text)) {}
+    Tensor forward(const Tensor& x) override { return in(x)*variable; }
+    void members(Members& list) override { list("in", in)(name, variable); }
+    std::string name;
+    Dense in{2};
+    Variable variable{ones({1}), "v"};
+  };
+  for (const std::string name : {"", "/", "/v", "v/"}) {
+    OneName model(name);
+    EXPECT_ERROR(model.parameters(), ErrorCode::kInvalidArgument,
+                 "members() lists '" + name + "'; a name isn't empty");
+  }
+  for (const std::string name : {"in/kernel", "in/v/w"}) {
+    OneName model(name);
+    EXPECT_ERROR(model.parameters(), ErrorCode::kInvalidArgument,
+                 "members() lists '" + name + "' beside the module 'in'");
+  }
+  for (const std::string name : {"in.kernel-0", "inner/v", "in0", "i/n"})
+    EXPECT_EQ(OneName(name).named_parameters()[0].first, name);
+}
+
+TEST(ModuleMoves, WhatWasMovedFromSaysSo) {
+  Dense dense(3);
+  Dense here = std::move(dense);
+  EXPECT_ERROR(dense(ones({1, 4})), ErrorCode::kInvalidArgument, "[dense] it was moved from");
+  EXPECT_ERROR(dense.parameters(), ErrorCode::kInvalidArgument, "[dense] it was moved from");
+  EXPECT_ERROR(summary(dense), ErrorCode::kInvalidArgument, "[dense] it was moved from");
+  EXPECT_EQ(here(ones({1, 4})).shape(), (Shape{1, 3}));
+  Sequential model(std::move(here), Dense(2));
+  Sequential there = std::move(model);
+  EXPECT_ERROR(model(ones({1, 4})), ErrorCode::kInvalidArgument, "[sequential] it was moved from");
+  EXPECT_EQ(there(ones({1, 4})).shape(), (Shape{1, 2}));
+  model = std::move(there);
+  EXPECT_EQ(model(ones({1, 4})).shape(), (Shape{1, 2})) << "it has been moved to";
 }
 
 /// Two levels, so that an error has a path of two names.

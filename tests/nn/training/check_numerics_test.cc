@@ -81,7 +81,7 @@ TEST(CheckNumerics, NamesTheOpAndItsLayer) {
   auto checked = capture(forward, {.check_numerics = true});
   EXPECT_TRUE(near(checked(kGood), net(kGood), 1e-6));
   EXPECT_THAT(error_of([&] { checked(kNegative); }),
-              AllOf(testing::StartsWith("[log] node 'features/log_"), HasSubstr("1 of 6 elements"),
+              AllOf(testing::StartsWith("[features/log] node 'features/log_"), HasSubstr("1 of 6 elements"),
                     HasSubstr("the first at (1, 1)")));
   EXPECT_TRUE(near(checked(kGood), net(kGood), 1e-6)) << "it serves on";
   EXPECT_EQ(capture(forward, {.plan = {.check_numerics = true}}).plan_count(), 0u);
@@ -122,7 +122,7 @@ TEST(CheckNumerics, LooksIntoTheBodiesOfLoops) {
             .state[0];
       },
       {.check_numerics = true});
-  EXPECT_THAT(error_of([&] { step(kGood); }), testing::StartsWith("[log] node 'decoder/log_"));
+  EXPECT_THAT(error_of([&] { step(kGood); }), testing::StartsWith("[decoder/log] node 'decoder/log_"));
 }
 
 TEST(CheckNumerics, TellsNumbersThatCameIn) {

@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -53,6 +55,17 @@ TEST(Worker, GoesOnFromTurnToTurnUntilItIsToEnd) {
   EXPECT_FALSE(worker.ended());
   EXPECT_EQ(number(worker.finish()), second);
   EXPECT_TRUE(worker.ended());
+}
+
+TEST(Worker, WithoutDescriptorsSaysWhatIsMissing) {
+  if (kSanitizer) GTEST_SKIP() << "descriptors can't be limited here";
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit none{3, limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  errno = ENOTTY;  // of something before
+  EXPECT_ERROR(Worker(count_calls), ErrorCode::kIo, "[worker] no channel: Too many open files");
+  EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
 }
 
 TEST(Worker, TakesNoMemoryFromTheHeapOfItsCaller) {
