@@ -259,7 +259,7 @@ MUTANTS = [
     # --- backends
     Mutant("stored-dtypes-given-to-any-kernel", "graph/ir/backend.cc",
            "  if (has_half_storage(request) && factory->dtypes == StorageDtypes::kAsDefined) return nullptr;\n", "",
-           "ops", "Registry/HalfOp.*"),
+           "graph", "Backend.WhatIsDefined*"),
     Mutant("decomposed-though-it-has-a-kernel", "graph/passes/decompose.cc", " && !backend.runs(*node.op);", ";",
            "ops", "Decompositions.*:GroupNorm.*"),
     Mutant("fused-for-a-backend-that-cant", "graph/passes/passes.cc",

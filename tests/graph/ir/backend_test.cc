@@ -5,6 +5,7 @@
 #include <set>
 
 #include "isochron/graph/capture/apply.h"
+#include "isochron/graph/ir/half_storage.h"
 #include "isochron/graph/step/captured.h"
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/rows/registry.h"
@@ -50,6 +51,26 @@ TEST(Backend, OfAnOpThatItDoesntRunIsAnError) {
   const Attributes attributes;
   EXPECT_ERROR(table.make_kernel({ops::row("matmul"), {}, {}, attributes}), ErrorCode::kUnsupported,
                "[matmul] there is no kernel for the test's");
+}
+
+/// What makes kernels that know of one dtype a tensor isn't asked for one of tensors stored in another.
+TEST(Backend, WhatIsDefinedForTheOpsDtypesIsntGivenStoredOnes) {
+  class Idle final : public Kernel {
+    void run(const KernelArgs&) override {}
+  };
+  const auto idle = [](const KernelRequest&) -> std::unique_ptr<Kernel> { return std::make_unique<Idle>(); };
+  const KernelTable table("the test's", idle, nullptr, {{"known", idle, StorageDtypes::kAny}});
+  Attributes stored;
+  stored.set(kStorage, std::vector<DType>{DType::kBF16});
+  const TensorSpec narrow{DType::kBF16, {2}}, full{DType::kF32, {2}};
+  const auto makes = [&](const OpDef& op, const TensorSpec& spec, const Attributes& attributes) {
+    return table.make_kernel({op, std::span(&spec, 1), std::span(&spec, 1), attributes}) != nullptr;
+  };
+  const OpDef any = named("any", FusionClass::kElementwise), known = named("known");
+  EXPECT_TRUE(makes(any, full, {}));
+  EXPECT_TRUE(makes(any, full, stored)) << "none of them is of 16 bits";
+  EXPECT_FALSE(makes(any, narrow, stored));
+  EXPECT_TRUE(makes(known, narrow, stored));
 }
 
 TEST(Backend, TheCpuRunsEveryRowButViewsAndWhatIsWrittenInOthers) {
