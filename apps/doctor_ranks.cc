@@ -19,8 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string without_place(const Error& error) { return std::string(error.text()); }
-
 std::string module_text(const comm::ModuleState& module) {
   if (!module.problem.empty()) return module.problem;
   if (!module.path.empty()) return fmt::format("{}, module {}", module.version, module.path);
@@ -117,7 +115,7 @@ void add_launch(const comm::Launch& launch, const observe::MachineDescription& m
   try {
     comm::module_path(launch);
   } catch (const Error& error) {
-    report.advice.push_back(without_place(error));
+    report.advice.push_back(std::string(error.text()));
   }
 }
 

@@ -93,14 +93,13 @@ bool InputStream::compressed() const { return inflater_ != nullptr; }
 void InputStream::wait_for_writer(bool pipe) const {
   struct statfs system {};
   const bool named = pipe && ::fstatfs(descriptor_, &system) == 0 && system.f_type != PIPEFS_MAGIC;
-  if (named && options_.patience.count() >= 0) {
+  if (named) {
     pollfd waiting{descriptor_, POLLIN, 0};
-    const int ready = ::poll(&waiting, 1, static_cast<int>(options_.patience.count()));
+    const int most_ms = static_cast<int>(options_.patience.count());
+    int ready = ::poll(&waiting, 1, most_ms);
+    while (ready < 0 && errno == EINTR) ready = ::poll(&waiting, 1, most_ms);
     require(ready != 0, ErrorCode::kIo, where_, "is a pipe, and nobody wrote to it within {} s",
             std::chrono::duration<double>(options_.patience).count());
-  } else if (named) {
-    pollfd waiting{descriptor_, POLLIN, 0};
-    while (::poll(&waiting, 1, -1) < 0 && errno == EINTR) continue;
   }
   ::fcntl(descriptor_, F_SETFL, ::fcntl(descriptor_, F_GETFL) & ~O_NONBLOCK);
 }
