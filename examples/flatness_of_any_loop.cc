@@ -12,6 +12,7 @@ using namespace isochron::observe;
 
 constexpr double kSeconds = 2.2;  // a verdict needs two seconds and 64 windows
 constexpr double kLongest = 11;
+constexpr int kRuns = 3;
 
 /// Longer where the verdict is inconclusive, as it is when other programs keep the machine busy.
 template <typename Work>
@@ -26,6 +27,15 @@ RunReport watch(const char* name, Work work) {
     RunReport report = make_report(recorder, name);
     if (report.time.kind != Flatness::kInconclusive || seconds >= kLongest) return report;
   }
+}
+
+/// A machine whose speed changes in the middle of a short run can look like growth. A loop that grows does so in
+/// every run.
+template <typename Work>
+RunReport watch_growth_again(const char* name, Work work) {
+  RunReport report = watch(name, work);
+  for (int run = 1; run < kRuns && report.time.kind == Flatness::kGrowing; ++run) report = watch(name, work);
+  return report;
 }
 
 double loss(int64_t step) {
@@ -48,7 +58,7 @@ int main() {
 
   double sum = 0;
   step = 0;
-  const RunReport running = watch("running sum", [&] {
+  const RunReport running = watch_growth_again("running sum", [&] {
     sum += loss(++step);
     mean = sum / static_cast<double>(step);
   });

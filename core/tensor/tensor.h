@@ -84,9 +84,10 @@ class Tensor {
       : impl_(std::move(impl)), generation_(impl_->storage ? impl_->storage->generation() : 0) {}
   /// A contiguous tensor over all of `storage` from `offset_bytes`. Throws kOutOfRange if it does not fit.
   static Tensor over(Ref<Storage> storage, const TensorSpec& spec, size_t offset_bytes = 0);
-  /// A tensor over memory owned by the caller, which must outlive it; any strides, in elements.
+  /// A tensor over memory owned by the caller, which must outlive it; any strides, in elements. Throws
+  /// kInvalidArgument for an address that is null or not a multiple of the dtype's size.
   static Tensor from_external(void* data, const TensorSpec& spec, const Strides& strides);
-  static Tensor from_external(void* data, const TensorSpec& spec);  // null: kInvalidArgument
+  static Tensor from_external(void* data, const TensorSpec& spec);
   /// A tensor that stands for a graph value.
   static Tensor of_value(Ref<ValueBase> value, const TensorSpec& spec);
 

@@ -17,7 +17,7 @@ namespace {
 
 enum Column { kId, kLower, kUpper, kSize, kColumns };
 constexpr std::array<std::string_view, kColumns> kColumnNames = {"id", "lower", "upper", "size"};
-constexpr size_t kLargestFileBytes = size_t{1} << 32;
+constexpr size_t kLargestFileBytes = size_t{1} << 28;  // ten million buffers
 constexpr size_t kShownChars = 40;
 
 std::string_view trimmed(std::string_view text) {

@@ -18,9 +18,9 @@ struct BufferTable {
   std::vector<BufferRequest> requests;
 };
 
-/// Reads `path`. Throws kIo, and kBadFormat with path and line for a missing or doubled column, a row with
-/// too few or too many fields, text where a number belongs, a number beyond 63 bits, lower >= upper, or an id
-/// that came before.
+/// Reads `path`. Throws kIo, and kBadFormat for more than 256 MiB, and with path and line for a missing or
+/// doubled column, a row with too few or too many fields, text where a number belongs, a number beyond 63
+/// bits, lower >= upper, or an id that came before.
 BufferTable read_buffers_csv(const std::filesystem::path& path);
 
 /// Writes "id,lower,upper,size,offset" and a row for each buffer.

@@ -22,8 +22,10 @@ Dense dense(int64_t units, const MultiHeadAttentionOptions& options) {
                {.bias = options.bias, .kernel_initializer = options.kernel_initializer});
 }
 
-void require_sequence(const Tensor& x, std::string_view where) {
-  require(x.rank() == 3, ErrorCode::kShapeMismatch, where, "expected (samples, length, width), got {}",
+/// `width`: 0 for any.
+void require_sequence(const Tensor& x, int64_t width, std::string_view where) {
+  require(x.rank() == 3 && (width == 0 || x.extent(2) == width), ErrorCode::kShapeMismatch, where,
+          "expected (samples, length, {}), got {}", width == 0 ? "width" : std::to_string(width),
           x.spec().str());
 }
 
@@ -38,7 +40,7 @@ MultiHeadAttention::MultiHeadAttention(int64_t width, int64_t heads, MultiHeadAt
       output_(dense(width, options)) {}
 
 Tensor MultiHeadAttention::forward(const Tensor& x, const Tensor& key_mask) {
-  require_sequence(x, kind());
+  require_sequence(x, width_, kind());
   const Tensor qkv =
       reshape(query_key_value_(x), {x.extent(0), x.extent(1), heads_ + 2 * key_heads_, width_ / heads_});
   const Tensor heads = packed_attention(qkv, heads_, key_heads_, {.causal = causal_, .key_mask = key_mask});
@@ -55,8 +57,8 @@ CrossAttention::CrossAttention(int64_t width, int64_t heads, MultiHeadAttentionO
       output_(dense(width, options)) {}
 
 Tensor CrossAttention::forward(const Tensor& x, const Tensor& memory, const Tensor& key_mask) {
-  require_sequence(x, kind());
-  require_sequence(memory, kind());
+  require_sequence(x, width_, kind());
+  require_sequence(memory, 0, kind());
   const Tensor q = reshape(query_(x), {x.extent(0), x.extent(1), heads_, width_ / heads_});
   const Tensor kv =
       reshape(key_value_(memory), {memory.extent(0), memory.extent(1), 2 * key_heads_, width_ / heads_});

@@ -134,7 +134,7 @@ def faults(mutant):
                "DeviceProducts.TilesServe*"),
         mutant("workspace-before-the-choice", "graph/program/plan_builder.cc",
                "    if (own_module_) own_module_->load();  // which makes choices that tell how much workspace is needed\n    place_workspaces();\n",
-               "    place_workspaces();\n    if (own_module_) own_module_->load();\n", "ops", "DeviceKernels.WhatIsAddedUp*"),
+               "    place_workspaces();\n    if (own_module_) own_module_->load();\n", "ops", "DeviceKernels.WorkspaceIs*"),
         mutant("validation-begins-anew-when-resumed", "train/loop/fit.cc",
                "    data.set_epoch(static_cast<uint64_t>(run_.epoch / options_.validation_frequency - 1));\n", "", "train", "Resume.AnyStep*"),
         mutant("results-rounded-behind-views", "graph/passes/precision.cc", "if (pinned && is_f32(input))", "if (false && pinned && is_f32(input))",

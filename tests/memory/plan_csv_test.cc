@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "isochron/core/base/error.h"
+#include "support/expect_error.h"
 
 namespace isochron {
 namespace {
@@ -86,6 +87,11 @@ TEST_F(PlanCsv, MissingFileIsAnIoError) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kIo);
   }
+}
+
+TEST_F(PlanCsv, AFileWithoutEndIsRefused) {
+  EXPECT_ERROR(read_buffers_csv("/dev/zero"), ErrorCode::kBadFormat,
+               "[/dev/zero] has more than the limit of 268435456 bytes");
 }
 
 TEST_F(PlanCsv, HostileSizesAreOverflow) {

@@ -150,6 +150,12 @@ TEST(ModuleCalls, AttentionTakesMemoryAndMask) {
   const Tensor key_mask = from_vector({2, 3}, {1, 1, 0, 1, 1, 1}, DType::kBool);
   EXPECT_EQ(self(x, key_mask).to_vector(), self.attend(x, key_mask).to_vector());
   EXPECT_EQ(self(x).to_vector(), self(x, Tensor()).to_vector());
+  EXPECT_ERROR(MultiHeadAttention(4, 2)(memory), ErrorCode::kShapeMismatch,
+               "expected (samples, length, 4), got f32(2, 2, 5)");
+  EXPECT_ERROR(CrossAttention(4, 2)(memory, x), ErrorCode::kShapeMismatch,
+               "expected (samples, length, 4), got f32(2, 2, 5)");
+  EXPECT_ERROR(CrossAttention(4, 2)(x, ones({2, 4})), ErrorCode::kShapeMismatch,
+               "expected (samples, length, width), got f32(2, 4)");
 }
 
 TEST(ModuleCalls, RecurrentLayersTakeInitialStates) {

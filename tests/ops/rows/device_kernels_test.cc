@@ -267,6 +267,18 @@ TEST(DeviceKernels, WaysThatFailAreLeftOut) {
             std::vector<double>(24, 1));
 }
 
+TEST(DeviceKernels, WorkspaceIsThatOfTheWayThatWasChosen) {
+  SimulatedGpu simulated;
+  simulated.products.failing = {512};
+  CaptureOptions options;
+  options.plan.device = SimulatedGpu::kDevice;
+  auto square = capture([](const Tensor& x) { return matmul(x, x); }, options);
+  square(ones({7, 7}));
+  for (const graph::PlannedBuffer& buffer : square.plan_report().buffers) {
+    EXPECT_NE(buffer.kind, graph::BufferKind::kWorkspace) << buffer.size_bytes << " bytes of " << buffer.owner;
+  }
+}
+
 TEST(DeviceKernels, AttentionIn16BitsIsACallOfTheLibrary) {
   SimulatedGpu simulated;
   CaptureOptions options;
