@@ -29,8 +29,8 @@ RunReport watch(const char* name, Work work) {
   }
 }
 
-/// A machine whose speed changes in the middle of a short run can look like growth. A loop that grows does so in
-/// every run.
+/// A machine whose speed changes in the middle of a short run can look like growth. A loop that grows does so
+/// in every run.
 template <typename Work>
 RunReport watch_growth_again(const char* name, Work work) {
   RunReport report = watch(name, work);

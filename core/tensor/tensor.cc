@@ -77,10 +77,11 @@ Tensor Tensor::from_external(void* data, const TensorSpec& spec, const Strides& 
   require(data != nullptr || spec.shape.elems() == 0, ErrorCode::kInvalidArgument, "from_external",
           "the address of {} is null; give it memory that outlives the tensor", spec.str());
   const size_t alignment = dtype_size(spec.dtype);
-  require(reinterpret_cast<uintptr_t>(data) % alignment == 0, ErrorCode::kInvalidArgument, "from_external",
-          "the address {} isn't a multiple of {} bytes, as that of {} must be; copy the elements to memory of "
-          "their own type",
-          data, alignment, spec.str());
+  require(
+      reinterpret_cast<uintptr_t>(data) % alignment == 0, ErrorCode::kInvalidArgument, "from_external",
+      "the address {} isn't a multiple of {} bytes, as that of {} must be; copy the elements to memory of "
+      "their own type",
+      data, alignment, spec.str());
   return Tensor(make_ref<TensorImpl>(
       spec, strides, Ref<Storage>(make_ref<ExternalStorage>(data, spec.size_bytes())), size_t{0}));
 }

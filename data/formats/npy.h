@@ -67,13 +67,12 @@ class NpzFile {
 
 /// All arrays of an NPZ, stored or deflated; checksums are verified. Throws kIo, also for what is no regular
 /// file; kOutOfMemory for arrays that take more than the memory budget, all together
-/// (data/element/pipeline_memory.h); and kBadFormat naming the entry: also for encrypted and zip64 archives
-/// (above 4 GiB; save the arrays one by one as .npy instead).
+/// (data/element/pipeline_memory.h); and kBadFormat naming the entry, also for encrypted ones.
 NpzFile read_npz(const std::filesystem::path& path);
 NpzFile parse_npz(std::span<const std::byte> bytes, const std::string& where);
 
 /// Writes named arrays as an uncompressed NPZ, complete or not at all; equal input gives equal bytes. Throws
-/// kIo, kInvalidArgument for a repeated or empty name, kUnsupported for bf16 and beyond 4 GiB.
+/// kIo, kInvalidArgument for a name that is repeated, empty or not UTF-8, kUnsupported for bf16.
 void write_npz(const std::filesystem::path& path, std::span<const std::pair<std::string, Tensor>> arrays);
 
 }  // namespace isochron::data

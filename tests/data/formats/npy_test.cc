@@ -219,11 +219,24 @@ TEST_F(Npz, NamesBeyondAsciiAreMarkedAsUtf8) {
   EXPECT_TRUE(read_npz(path_).contains("gr\u00f6\u00dfe"));
 }
 
+TEST_F(Npz, MayHoldMoreArraysThanAZipWithout64Bits) {
+  constexpr int kArrays = 66'000;
+  std::vector<std::pair<std::string, Tensor>> arrays;
+  const Tensor one = tensor_of(DType::kU8, {1});
+  for (int i = 0; i < kArrays; ++i) arrays.emplace_back("array_" + std::to_string(i), one);
+  write_npz(path_, arrays);
+  const NpzFile file = read_npz(path_);
+  EXPECT_EQ(file.size(), static_cast<size_t>(kArrays));
+  expect_equal(file.at("array_65999"), one);
+}
+
 TEST_F(Npz, BadNamesAreRefusedAndTheOldFileStays) {
   const std::vector<std::pair<std::string, Tensor>> twice(2, {"x", tensor_of(DType::kF32, {1})});
   EXPECT_ERROR(write_npz(path_, twice), ErrorCode::kInvalidArgument, "'x' appears twice");
   const std::vector<std::pair<std::string, Tensor>> unnamed{{"", tensor_of(DType::kF32, {1})}};
   EXPECT_ERROR(write_npz(path_, unnamed), ErrorCode::kInvalidArgument, "1 to 1024 bytes");
+  const std::vector<std::pair<std::string, Tensor>> no_text{{"a\xff", tensor_of(DType::kF32, {1})}};
+  EXPECT_ERROR(write_npz(path_, no_text), ErrorCode::kInvalidArgument, "the name 'a");
   EXPECT_EQ(read_npz(path_).size(), 2u);
 }
 
@@ -257,14 +270,22 @@ TEST_F(Npz, FlippedBitsNeverGiveOtherContent) {
 TEST_F(Npz, DamagedContentNamesTheEntry) {
   std::string damaged = whole_;
   damaged[damaged.find("step.npy") + 100] ^= 1;
-  EXPECT_ERROR(parse_all(damaged), ErrorCode::kBadFormat, "a.npz: entry 'step.npy'");
-  EXPECT_ERROR(parse_all(damaged), ErrorCode::kBadFormat, "checksum");
+  EXPECT_ERROR(parse_all(damaged), ErrorCode::kBadFormat,
+               "[a.npz: entry 'step.npy'] CRC error: the content is damaged");
+  EXPECT_ERROR(parse_all(""), ErrorCode::kBadFormat, "[a.npz] the file is empty; is it an .npz file");
+  EXPECT_ERROR(parse_all(std::string(100, 'x')), ErrorCode::kBadFormat, "Not a zip archive; is it an .npz");
 }
 
-TEST_F(Npz, Zip64AndForeignEntriesAreRefused) {
-  std::string zip64 = whole_;
-  zip64.replace(whole_.size() - 6, 4, "\xff\xff\xff\xff");
-  EXPECT_ERROR(parse_all(zip64), ErrorCode::kBadFormat, "zip64");
+TEST_F(Npz, SizesThatNoCompressionReachesAreRefused) {
+  std::string claims = whole_;
+  const size_t entry = claims.find("PK\1\2");
+  for (const size_t size_at : {size_t{22}, entry + 24})
+    claims.replace(size_at, 4, std::string("\0\0\0\x10", 4));
+  EXPECT_ERROR(parse_all(claims), ErrorCode::kBadFormat,
+               "[a.npz: entry 'weights.npy'] 268435456 bytes can't be compressed to 152");
+}
+
+TEST_F(Npz, ForeignEntriesAreRefused) {
   std::string foreign = whole_;
   for (size_t at = 0; (at = foreign.find("step.npy", at)) != std::string::npos;)
     foreign.replace(at, 8, "step.txt");

@@ -275,7 +275,8 @@ TEST(DeviceKernels, WorkspaceIsThatOfTheWayThatWasChosen) {
   auto square = capture([](const Tensor& x) { return matmul(x, x); }, options);
   square(ones({7, 7}));
   for (const graph::PlannedBuffer& buffer : square.plan_report().buffers) {
-    EXPECT_NE(buffer.kind, graph::BufferKind::kWorkspace) << buffer.size_bytes << " bytes of " << buffer.owner;
+    EXPECT_NE(buffer.kind, graph::BufferKind::kWorkspace)
+        << buffer.size_bytes << " bytes of " << buffer.owner;
   }
 }
 
