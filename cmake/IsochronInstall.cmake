@@ -10,7 +10,7 @@ configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/isochronConfig.cmake.in
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/isochronConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/isochronConfig.cmake ${PROJECT_BINARY_DIR}/isochronConfigVersion.cmake
               ${CMAKE_CURRENT_LIST_DIR}/FindOneDNN.cmake ${CMAKE_CURRENT_LIST_DIR}/FindIsal.cmake
-              ${CMAKE_CURRENT_LIST_DIR}/FindLibzip.cmake
+              ${CMAKE_CURRENT_LIST_DIR}/FindLibzip.cmake ${CMAKE_CURRENT_LIST_DIR}/FindLibdw.cmake
         DESTINATION ${package_folder})
 
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})

@@ -7,7 +7,7 @@ set -euo pipefail
 
 packages=(
   g++ make cmake ninja-build git python3 clang-format
-  libdnnl-dev libeigen3-dev libhwy-dev libcli11-dev libfmt-dev nlohmann-json3-dev zlib1g-dev libisal-dev libzip-dev
+  libdnnl-dev libeigen3-dev libhwy-dev libcli11-dev libfmt-dev nlohmann-json3-dev zlib1g-dev libisal-dev libzip-dev libdw-dev
   libprotobuf-dev protobuf-compiler libjpeg-dev libpng-dev libre2-dev
   libgtest-dev libgmock-dev libbenchmark-dev
   libopenmpi-dev openmpi-bin libmpich-dev mpich
@@ -53,7 +53,7 @@ report_missing() {
   done
   if command -v g++ >/dev/null; then
     for probe in "dnnl.hpp:oneDNN 2.6" "hwy/highway.h:Highway 1.0" "CLI/CLI.hpp:CLI11" "fmt/format.h:{fmt} 9" \
-      "nlohmann/json.hpp:nlohmann/json" "zlib.h:zlib" "isa-l/crc.h:ISA-L" "zip.h:libzip" "google/protobuf/message_lite.h:protobuf 3.21" \
+      "nlohmann/json.hpp:nlohmann/json" "zlib.h:zlib" "isa-l/crc.h:ISA-L" "zip.h:libzip" "elfutils/libdwfl.h:libdw" "google/protobuf/message_lite.h:protobuf 3.21" \
       "jpeglib.h:libjpeg-turbo" "png.h:libpng 1.6" "re2/re2.h:RE2" "gtest/gtest.h:GoogleTest" "gmock/gmock.h:GoogleMock" \
       "benchmark/benchmark.h:Google Benchmark" "Eigen/Core:Eigen 3.4"; do
       header=${probe%%:*} name=${probe#*:}

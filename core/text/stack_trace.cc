@@ -1,19 +1,15 @@
 #include "isochron/core/text/stack_trace.h"
 
 #include <cxxabi.h>
-#include <dlfcn.h>
+#include <elfutils/libdwfl.h>
 #include <execinfo.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
-#include <optional>
-
-#include "isochron/core/base/error.h"
-#include "isochron/core/files/mapped_file.h"
-#include "isochron/core/text/symbols.h"
 
 namespace isochron {
 namespace {
@@ -54,26 +50,53 @@ bool is_machinery(std::string_view name) {
          std::ranges::find(kWhole, name) != std::end(kWhole);
 }
 
-/// The running program's own table, which knows more than the dynamic one.
-class Program {
+/// The programs and libraries that this process has loaded, and what they say of addresses in them.
+class LoadedObjects {
  public:
-  Program() {
-    Dl_info here;
-    if (dladdr(reinterpret_cast<void*>(&demangled), &here) != 0) base_ = here.dli_fbase;
-    try {
-      file_.emplace("/proc/self/exe");
-      names_ = FunctionNames(file_->bytes());
-    } catch (const Error&) {  // then names are those of the dynamic table
-    }
+  LoadedObjects() : session_(dwfl_begin(&kCallbacks)) {
+    if (session_ != nullptr && dwfl_linux_proc_report(session_, ::getpid()) == 0)
+      dwfl_report_end(session_, nullptr, nullptr);
   }
-  bool holds(const Dl_info& object) const { return object.dli_fbase == base_; }
-  std::string_view find(uint64_t address) const { return names_.find(address); }
-  bool relocatable() const { return names_.relocatable(); }
+  LoadedObjects(const LoadedObjects&) = delete;
+  LoadedObjects& operator=(const LoadedObjects&) = delete;
+  ~LoadedObjects() { dwfl_end(session_); }
+
+  struct Frame {
+    std::string name = "?";
+    std::string place;
+  };
+  /// Of the address behind a call.
+  Frame frame(uintptr_t address) const {
+    const uintptr_t call = address - 1;  // a function that never returns may end with the call
+    Frame frame{.place = fmt::format("{:#x}", address)};
+    Dwfl_Module* const object = session_ == nullptr ? nullptr : dwfl_addrmodule(session_, call);
+    if (object == nullptr) return frame;
+    if (const char* name = dwfl_module_addrname(object, call)) frame.name = demangled(name);
+    const char* file = nullptr;
+    dwfl_module_info(object, nullptr, nullptr, nullptr, nullptr, nullptr, &file, nullptr);
+    GElf_Addr loaded_at = 0;
+    if (file == nullptr || dwfl_module_getelf(object, &loaded_at) == nullptr) return frame;
+    frame.place =
+        fmt::format("{}+{:#x}", std::filesystem::path(file).filename().string(), address - loaded_at);
+    int line = 0;
+    Dwfl_Line* const source = dwfl_module_getsrc(object, call);
+    if (source == nullptr) return frame;
+    if (const char* path = dwfl_lineinfo(source, nullptr, &line, nullptr, nullptr, nullptr))
+      frame.place += fmt::format(", {}:{}", path, line);
+    return frame;
+  }
 
  private:
-  void* base_ = nullptr;
-  std::optional<MappedFile> file_;
-  FunctionNames names_;
+  /// What was stripped off stays unknown: it may lie on servers.
+  static int no_debug_file(Dwfl_Module*, void**, const char*, Dwarf_Addr, const char*, const char*, GElf_Word,
+                           char**) {
+    return -1;
+  }
+  static constexpr Dwfl_Callbacks kCallbacks{.find_elf = dwfl_linux_proc_find_elf,
+                                             .find_debuginfo = no_debug_file,
+                                             .section_address = nullptr,
+                                             .debuginfo_path = nullptr};
+  Dwfl* session_;
 };
 
 }  // namespace
@@ -86,25 +109,13 @@ void StackTrace::prepare() {
 void StackTrace::capture() noexcept { count_ = backtrace(frames_.data(), kMaxFrames); }
 
 std::string StackTrace::text() const {
-  const Program program;
+  const LoadedObjects objects;
   std::string text;
   int number = 0;
   for (int i = 0; i < count_; ++i) {
-    const auto address = reinterpret_cast<uintptr_t>(frames_[static_cast<size_t>(i)]);
-    Dl_info object{};
-    std::string name, place = fmt::format("{:#x}", address);
-    if (dladdr(reinterpret_cast<void*>(address), &object) != 0 && object.dli_fname != nullptr) {
-      const bool own = program.holds(object);
-      uint64_t in_file = address - reinterpret_cast<uintptr_t>(object.dli_fbase);
-      if (own && !program.relocatable()) in_file = address;
-      place = fmt::format("{}+{:#x}", std::filesystem::path(object.dli_fname).filename().string(), in_file);
-      // The address is that of the return, which may lie past the end of a function that never returns.
-      if (own) name = program.find(in_file - 1);
-      if (name.empty() && object.dli_sname != nullptr) name = object.dli_sname;
-    }
-    name = name.empty() ? "?" : demangled(name);
-    if (number == 0 && is_machinery(name)) continue;
-    text += fmt::format("#{} {} ({})\n", number++, name, place);
+    const auto frame = objects.frame(reinterpret_cast<uintptr_t>(frames_[static_cast<size_t>(i)]));
+    if (number == 0 && is_machinery(frame.name)) continue;
+    text += fmt::format("#{} {} ({})\n", number++, frame.name, frame.place);
   }
   return text;
 }

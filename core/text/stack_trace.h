@@ -19,9 +19,9 @@ class StackTrace {
   bool empty() const { return count_ == 0; }
 
   /// One line a frame, innermost first: "#0 function(int) (program+0x1234)", without what took the trace and
-  /// what allocates for others (malloc, operator new). Names come from the program's symbol table, which
-  /// holds static functions too unless it was stripped; functions that were inlined have no frame. The
-  /// address is what `addr2line -Cfie program 0x1234` takes to tell file and line of a program built with -g.
+  /// what allocates for others (malloc, operator new). Names come from symbol tables, which hold static
+  /// functions too unless they were stripped; functions that were inlined have no frame. Built with -g, a
+  /// frame ends with file and line: "(program+0x1234, /source/file.cc:12)".
   std::string text() const;
 
  private:

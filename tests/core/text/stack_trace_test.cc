@@ -1,20 +1,15 @@
 #include "isochron/core/text/stack_trace.h"
 
-#include <dlfcn.h>
 #include <gmock/gmock.h>
 
-#include <algorithm>
-#include <vector>
+#include <string>
 
-#include "isochron/core/files/mapped_file.h"
-#include "isochron/core/text/symbols.h"
 #include "support/sanitizers.h"
 
 namespace isochron {
 namespace {
 
 using testing::ContainsRegex;
-using testing::HasSubstr;
 
 [[gnu::noipa]] void innermost(StackTrace& trace) {
   trace.capture();
@@ -44,32 +39,6 @@ TEST(StackTrace, NamesFunctionsInnermostFirst) {
     EXPECT_EQ(text.substr(0, inner), "#0");
   }
   EXPECT_THAT(text, ContainsRegex("\n#[0-9]+ main "));
-}
-
-TEST(FunctionNames, AreFoundByAnyAddressWithin) {
-  const MappedFile program("/proc/self/exe");
-  const FunctionNames names(program.bytes());
-  Dl_info here;
-  ASSERT_NE(dladdr(reinterpret_cast<void*>(&outer), &here), 0);
-  const auto address = reinterpret_cast<uintptr_t>(&outer);
-  const uintptr_t base = names.relocatable() ? reinterpret_cast<uintptr_t>(here.dli_fbase) : 0;
-  EXPECT_THAT(std::string(names.find(address - base)), HasSubstr("outer"));
-  EXPECT_EQ(names.find(address - base), names.find(address - base + 4));
-  EXPECT_EQ(names.find(~uint64_t{0}), "");
-  EXPECT_EQ(FunctionNames().find(5), "");
-}
-
-TEST(FunctionNames, SurviveFilesThatAreCutOrWrong) {
-  const MappedFile program("/proc/self/exe");
-  const std::vector<std::byte> whole(program.bytes().begin(), program.bytes().end());
-  for (size_t size = 0; size < whole.size(); size += std::max<size_t>(1, size / 3)) {
-    static_cast<void>(FunctionNames({whole.data(), size}).find(4096));
-  }
-  std::vector<std::byte> wrong(whole.begin(), whole.begin() + 64);
-  for (size_t i = 16; i < wrong.size(); ++i) {
-    wrong[i] = std::byte{0xFF};
-    EXPECT_EQ(FunctionNames(wrong).find(4096), "");
-  }
 }
 
 }  // namespace
