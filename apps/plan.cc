@@ -77,6 +77,7 @@ void add_plan(CLI::App& app) {
                    "fail if the arena would be larger than this many bytes")
       ->check(whole_number(1));
   command->add_option("--alignment", options->alignment, "alignment of every offset, a power of two")
+      ->check(whole_number(1))
       ->capture_default_str();
   command->add_option(
       "--picture", options->picture,

@@ -180,6 +180,9 @@ void Optimizer::minimize(const Tensor& loss, std::span<const Variable> parameter
 
 void Optimizer::minimize(const Tensor& loss, std::span<const Variable> parameters, const Tensor& rows) {
   require_here();
+  require(loss.defined() && loss.elems() == 1, ErrorCode::kShapeMismatch, "minimize",
+          "the loss is {}, expected one number; take its mean()",
+          loss.defined() ? loss.spec().str() : "undefined");
   const std::vector<Variable> trainable = trainable_of(parameters);
   GradientTape* const tape = GradientTape::current();
   require(graph::Capture::current() || tape != nullptr, ErrorCode::kCaptureViolation, "minimize",
@@ -349,10 +352,8 @@ graph::Attributes Optimizer::attributes_for(std::span<const Variable> parameters
   std::vector<double> weight_decays;
   for (const Variable& parameter : parameters) {
     const ParameterGroup* group = group_of(parameter);
-    const bool decays = !weight_decay_.applies.defined() || weight_decay_.applies(parameter);
     rate_factors.push_back(group ? group->learning_rate_factor : 1);
-    weight_decays.push_back(group && group->weight_decay ? *group->weight_decay
-                                                         : (decays ? weight_decay_.rate : 0));
+    weight_decays.push_back(decay_of(parameter));
   }
   graph::Attributes attributes = attributes_;
   const auto set = [&](std::string_view name, std::vector<double> numbers, double usual) {
@@ -362,6 +363,12 @@ graph::Attributes Optimizer::attributes_for(std::span<const Variable> parameters
   set("rate_factors", std::move(rate_factors), 1);
   set("weight_decays", std::move(weight_decays), 0);
   return attributes;
+}
+
+double Optimizer::decay_of(const Variable& parameter) const {
+  const ParameterGroup* group = group_of(parameter);
+  if (group && group->weight_decay) return *group->weight_decay;
+  return !weight_decay_.applies.defined() || weight_decay_.applies(parameter) ? weight_decay_.rate : 0;
 }
 
 const ParameterGroup* Optimizer::group_of(const Variable& parameter) const {
@@ -475,8 +482,16 @@ std::vector<std::string> Optimizer::description() const {
       fmt::format("gradient noise {:.17g}, seed {}, average decay {:.17g}", options_.noise.eta,
                   options_.noise.seed.value_or(0), options_.average_decay),
       fmt::format("step {}", step_count())};
-  for (const Entry& entry : entries_)
-    lines.push_back(fmt::format("parameter '{}' {}", entry.parameter.name(), entry.parameter.spec().str()));
+  constexpr int64_t kLaterRates = int64_t{1} << 20;
+  for (int64_t steps = 1; !schedule_.constant() && steps <= kLaterRates; steps *= 2)
+    lines.push_back(fmt::format("learning rate {:.17g} after {} steps", schedule_.at(steps), steps));
+  for (const Entry& entry : entries_) {
+    const Variable& parameter = entry.parameter;
+    const ParameterGroup* group = group_of(parameter);
+    lines.push_back(fmt::format("parameter '{}' {}, learning rate times {:.17g}, weight decay {:.17g}",
+                                parameter.name(), parameter.spec().str(),
+                                group ? group->learning_rate_factor : 1, decay_of(parameter)));
+  }
   return lines;
 }
 

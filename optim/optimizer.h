@@ -57,7 +57,8 @@ class Optimizer {
   /// micro-batches of different sizes are accumulated. Parameters that aren't trainable are skipped. Throws
   /// kCaptureViolation without capture and tape; kInvalidArgument where the loss has a gradient for trainable
   /// variables that aren't among `parameters` (but see StepOptions::allow_untrained), naming them; kStale
-  /// where it was computed before a parameter's newest update; and what `apply` throws.
+  /// where it was computed before a parameter's newest update; kShapeMismatch where it is more than one
+  /// number; and what `apply` throws.
   void minimize(const Tensor& loss, std::span<const Variable> parameters, double rows = 1);
   /// rows: f64 (), such as the number of tokens that aren't padding.
   void minimize(const Tensor& loss, std::span<const Variable> parameters, const Tensor& rows);
@@ -170,6 +171,7 @@ class Optimizer {
   void check_filters(std::span<const Variable> parameters) const;
   std::vector<Variable> scale_slots() const;
   const ParameterGroup* group_of(const Variable& parameter) const;
+  double decay_of(const Variable& parameter) const;
   graph::Attributes attributes_for(std::span<const Variable> parameters) const;
   const Entry& entry_of(const Variable& parameter, size_t hint) const;
 

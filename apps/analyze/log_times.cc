@@ -28,9 +28,10 @@ TimeUnit unit_of(const TimePattern::Found& found, const TimesOptions& options, c
           "'{}{}' is a rate, expected a time; a pattern whose second group is the unit reads rates too: "
           "'([0-9.]+)(it/s)'",
           quotation(found.time.text, 40), quotation(found.behind_number.substr(0, 12)));
-  require(!is_rate || asked_rate || options.unit.empty(), ErrorCode::kInvalidArgument, "--unit",
-          "is '{}', but '{}' in {} is a rate; leave --unit out", options.unit, quotation(found.unit, 40),
-          where);
+  const std::optional<TimeUnit> asked = time_unit(options.unit);
+  require(!asked || !unit || (asked->rate == unit->rate && asked->time_ns(1) == unit->time_ns(1)),
+          ErrorCode::kInvalidArgument, "--unit", "is '{}', but {} has '{}'; leave --unit out", options.unit,
+          where, quotation(found.unit, 40));
   return chosen_unit(options, unit, where);
 }
 

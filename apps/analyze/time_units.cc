@@ -77,12 +77,18 @@ std::optional<TimeUnit> time_unit_of_name(const std::string& name) {
 }
 
 double written_resolution(std::string_view number) {
+  if (number.starts_with('+') || number.starts_with('-')) number.remove_prefix(1);
   double value = 0;
   const auto [rest, error] = std::from_chars(number.data(), number.data() + number.size(), value);
   if (error != std::errc() || rest != number.data() + number.size() || value == 0) return 0;
-  if (number.find_first_not_of("0123456789.") != std::string_view::npos) return 0;
-  const size_t point = std::min(number.find('.'), number.size() - 1);
-  return std::pow(10, -static_cast<double>(number.size() - 1 - point)) / value;
+  const std::string_view digits = number.substr(0, number.find_first_of("eE"));
+  if (digits.find_first_not_of("0123456789.") != std::string_view::npos) return 0;
+  std::string_view exponent = number.substr(std::min(digits.size() + 1, number.size()));
+  if (exponent.starts_with('+')) exponent.remove_prefix(1);
+  int power = 0;
+  std::from_chars(exponent.data(), exponent.data() + exponent.size(), power);
+  const size_t point = std::min(digits.find('.'), digits.size() - 1);
+  return std::pow(10, power - static_cast<double>(digits.size() - 1 - point)) / value;
 }
 
 bool begins_as_rate(std::string_view text) {

@@ -133,6 +133,11 @@ void require_distinct_files(const TrainOptions& options) {
 
 void train(const TrainableModel& model, TrainOptions options) {
   require_distinct_files(options);
+  require(
+      !options.exact_sums || options.precision != Precision::kMixedFp8, ErrorCode::kUnsupported,
+      "--exact-sums",
+      "is for f32, mixed_bf16 and mixed_f16; in mixed_fp8 the scale factors are those of one step's tensors, "
+      "so the bits depend on how an update is divided");
   std::optional<observe::Worker> twin;
   const bool alone =
       options.resume || options.dry_run || !options.device.is_cpu() || comm::world()->size() > 1;
@@ -242,7 +247,7 @@ void add_train(CLI::App& app) {
       "--exact-sums", options->exact_sums,
       "sum the gradients of an update in the order of a binary tree over its batches, so that the "
       "weights have the same bits however these are divided into steps (--accumulate, a power of "
-      "two then) and ranks (mpirun); implies nothing about kernels: add --deterministic");
+      "two then) and ranks (mpirun); implies nothing about kernels: add --deterministic; not in mixed_fp8");
   command->add_flag(
       "--sync-batch-norm", options->sync_batch_norm,
       "batch normalisation goes by the moments of the batches of all ranks together; an epoch is made up to "

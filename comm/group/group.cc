@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <system_error>
+#include <thread>
 #include <vector>
 
 #include "isochron/core/base/clock.h"
@@ -236,6 +238,14 @@ void Group::barrier(const char* label) {
 
 void Group::abort(int exit_status) {
   if (thread_.joinable()) {
+    static constexpr auto kPatience = std::chrono::seconds(1);
+    try {  // MPICH's abort may wait for ever for ranks that have left
+      std::thread([exit_status] {
+        std::this_thread::sleep_for(kPatience);
+        std::_Exit(exit_status);
+      }).detach();
+    } catch (const std::system_error&) {  // no thread is to be had
+    }
     exit_status_ = exit_status;
     ending_.store(kAbort, std::memory_order_release);
     const std::unique_lock lock(working_, std::try_to_lock);
@@ -243,7 +253,6 @@ void Group::abort(int exit_status) {
     communicator_->abort_call(exit_status);
     end(kAbort);
     // Where that thread is stuck within a call, the launcher ends them all once this process has gone.
-    constexpr auto kPatience = std::chrono::seconds(1);
     std::this_thread::sleep_for(kPatience);
   }
   std::_Exit(exit_status);

@@ -129,8 +129,9 @@ std::string wait_text(const WaitView& view) {
     } else if (!other.present) {
       left.push_back(rank);
     } else if (other.alive(view.still_s) && other.status->waits()) {
-      waiting.push_back(rank);
-      if (other.status->finished != own.finished && other_waits.empty())
+      const bool same = other.status->finished == own.finished && other.status->label == own.label;
+      if (same) waiting.push_back(rank);
+      if (!same && other_waits.empty())
         other_waits = fmt::format("rank {} waits in {}", rank, collective_text(*other.status));
     } else if (!other.alive(view.still_s) || other.status->entered <= own.finished) {
       if (missing++ < kMostNamed) add_sentence(text, missing_text(other, own, view.still_s, missing == 1));
@@ -146,7 +147,7 @@ std::string wait_text(const WaitView& view) {
   if (!named) {
     add_sentence(text, other_waits.empty()
                            ? "all ranks have entered it, and nothing comes through between them"
-                           : other_waits + ": no rank stands still or computes");
+                           : other_waits + ": the ranks don't make the same calls in the same order");
   }
   return text;
 }

@@ -6,6 +6,7 @@
 
 #include "isochron/core/base/clock.h"
 #include "isochron/core/telemetry/counters.h"
+#include "isochron/core/telemetry/log.h"
 
 namespace isochron {
 namespace {
@@ -47,6 +48,7 @@ void emit(Event event) {
   if (event.time_ns == 0) event.time_ns = now_ns();
   std::lock_guard lock(sinks().mutex);
   for (auto& [number, sink] : sinks().list) sink(event);
+  internal::log_by_default(event);
 }
 
 }  // namespace isochron

@@ -1,6 +1,7 @@
 #include "isochron/core/telemetry/log.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <iterator>
 
@@ -10,6 +11,20 @@ namespace isochron {
 namespace {
 
 constexpr std::string_view kNames[] = {"error", "warning", "info", "debug"};
+
+std::atomic<int> g_logs = 0;
+
+void write_line(const Event& event, LogLevel level, std::FILE* file) {
+  const LogLevel own = log_level_of(event.kind);
+  if (own > level) return;
+  // A notice speaks for itself; of the others one wants to know what they happened to.
+  const std::string line = fmt::format("isochron: {}: {}{}{}\n", kNames[static_cast<int>(own)],
+                                       own == LogLevel::kWarning ? "" : event.name,
+                                       own == LogLevel::kWarning ? "" : ": ", event.text);
+  // A log that can't be written is no reason for what happens to fail.
+  std::fwrite(line.data(), 1, line.size(), file);
+  std::fflush(file);
+}
 
 }  // namespace
 
@@ -42,19 +57,26 @@ LogLevel log_level_of(EventKind kind) {
   return LogLevel::kWarning;
 }
 
-Log::Log(LogLevel level, std::FILE* file)
-    : sink_(add_event_sink([level, file](const Event& event) {
-        const LogLevel own = log_level_of(event.kind);
-        if (own > level) return;
-        // A notice speaks for itself; of the others one wants to know what they happened to.
-        const std::string line = fmt::format("isochron: {}: {}{}{}\n", kNames[static_cast<int>(own)],
-                                             own == LogLevel::kWarning ? "" : event.name,
-                                             own == LogLevel::kWarning ? "" : ": ", event.text);
-        // A log that can't be written is no reason for what happens to fail.
-        std::fwrite(line.data(), 1, line.size(), file);
-        std::fflush(file);
-      })) {}
+void internal::log_by_default(const Event& event) {
+  if (g_logs.load() > 0) return;
+  static const LogLevel level = [] {
+    try {
+      return log_level_of_environment();
+    } catch (const Error&) {  // what happens shall not fail for its log
+      return LogLevel::kWarning;
+    }
+  }();
+  write_line(event, level, stderr);
+}
 
-Log::~Log() { remove_event_sink(sink_); }
+Log::Log(LogLevel level, std::FILE* file)
+    : sink_(add_event_sink([level, file](const Event& event) { write_line(event, level, file); })) {
+  ++g_logs;
+}
+
+Log::~Log() {
+  --g_logs;
+  remove_event_sink(sink_);
+}
 
 }  // namespace isochron

@@ -1,5 +1,6 @@
 // The log: events (core/telemetry/event.h) as lines on standard error, as many as the user wants to see.
 // There is no second way to report: whoever has something to say emits an event, whose kind has a level here.
+// A program that makes no Log sees what ISOCHRON_LOG says, by default the warnings.
 #pragma once
 
 #include <cstdio>
@@ -22,6 +23,11 @@ LogLevel log_level(std::string_view name, std::string_view where);
 /// What `ISOCHRON_LOG` says, else kWarning. Throws as `log_level`.
 LogLevel log_level_of_environment();
 LogLevel log_level_of(EventKind kind);
+
+namespace internal {
+/// As a Log for standard error, where there is none.
+void log_by_default(const Event& event);
+}  // namespace internal
 
 /// While it lives, events up to `level` are lines of `file`: "isochron: warning: TEXT".
 class Log {

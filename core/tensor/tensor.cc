@@ -76,6 +76,15 @@ Tensor Tensor::from_external(void* data, const TensorSpec& spec, const Strides& 
           "shape {} has rank {}, strides have {}", spec.shape.str(), spec.shape.rank(), strides.rank());
   require(data != nullptr || spec.shape.elems() == 0, ErrorCode::kInvalidArgument, "from_external",
           "the address of {} is null; give it memory that outlives the tensor", spec.str());
+  int64_t reach = 0;  // in elements, to either side
+  for (int i = 0; i < spec.shape.rank() && spec.shape.elems() > 0; ++i) {
+    int64_t along = 0;
+    require(strides[i] != INT64_MIN &&
+                !__builtin_mul_overflow(spec.shape[i] - 1, std::abs(strides[i]), &along) &&
+                !__builtin_add_overflow(reach, along, &reach) && reach <= INT64_MAX / 16,
+            ErrorCode::kOverflow, "from_external", "stride {} of axis {} of {} reaches beyond any memory",
+            strides[i], i, spec.str());
+  }
   const size_t alignment = dtype_size(spec.dtype);
   require(
       reinterpret_cast<uintptr_t>(data) % alignment == 0, ErrorCode::kInvalidArgument, "from_external",

@@ -30,6 +30,8 @@ class Storage : public RefCounted {
   uint64_t generation() const { return generation_.load(std::memory_order_relaxed); }
   /// By one thread at a time; others may ask meanwhile whether what they have is stale.
   void next_generation() { generation_.store(generation() + 1, std::memory_order_relaxed); }
+  /// For a trace, in which content counts as replaced though it isn't yet; whoever sets it sets it back.
+  void set_generation(uint64_t generation) { generation_.store(generation, std::memory_order_relaxed); }
   /// Content is known never to change, so that the graph may fold it.
   bool constant() const { return constant_; }
   void set_constant() { constant_ = true; }
@@ -85,7 +87,8 @@ class Tensor {
   /// A contiguous tensor over all of `storage` from `offset_bytes`. Throws kOutOfRange if it does not fit.
   static Tensor over(Ref<Storage> storage, const TensorSpec& spec, size_t offset_bytes = 0);
   /// A tensor over memory owned by the caller, which must outlive it; any strides, in elements. Throws
-  /// kInvalidArgument for an address that is null or not a multiple of the dtype's size.
+  /// kInvalidArgument for an address that is null or not a multiple of the dtype's size, kOverflow for
+  /// strides that reach beyond any memory.
   static Tensor from_external(void* data, const TensorSpec& spec, const Strides& strides);
   static Tensor from_external(void* data, const TensorSpec& spec);
   /// A tensor that stands for a graph value.

@@ -85,6 +85,15 @@ void assign(const Tensor& target, const Tensor& value) {
 }
 
 Tensor copy(const Tensor& tensor) {
+  require(tensor.defined(), ErrorCode::kInvalidArgument, "copy", "the tensor is undefined");
+  require(Capture::current() == nullptr, ErrorCode::kCaptureViolation, "copy",
+          "in a capture it would keep the content that {} has while it is traced, in every call; "
+          "stop_gradient() keeps that of each call",
+          tensor.spec().str());
+  return internal::copy_now(tensor);
+}
+
+Tensor internal::copy_now(const Tensor& tensor) {
   if (!tensor.device().is_cpu()) {
     const auto gpu = cuda::gpu(tensor.device());
     const Tensor result = Tensor::over(gpu->allocate(tensor.size_bytes(), "copy"), tensor.spec());
@@ -126,7 +135,7 @@ Tensor to_device(const Tensor& tensor, Device device) {
 }
 
 Tensor contiguous(const Tensor& tensor) {
-  return tensor.is_value() || tensor.contiguous() ? tensor : copy(tensor);
+  return tensor.is_value() || tensor.contiguous() ? tensor : internal::copy_now(tensor);
 }
 
 }  // namespace isochron::graph

@@ -45,15 +45,22 @@ Tensor apply_one(const OpDef& op, std::initializer_list<Tensor> inputs, Attribut
 std::vector<Tensor> apply_eager(const OpDef& op, std::span<const Tensor> inputs,
                                 const Attributes& attributes);
 
-/// Replaces the content of `target` (a variable's tensor) by `value`: at once when eager, at the end of each
-/// replay when capturing; later reads in the same capture see the new value. When eager, they may live on
-/// different devices. Throws kShapeMismatch, kDtypeMismatch.
+/// Replaces the content of `target` (a variable's tensor) by `value`: at once when eager, in each replay when
+/// capturing, where later reads in the same capture see the new value. Handles taken before are stale: when
+/// capturing, until the end of the trace. A replay that throws may have replaced some of what it replaces.
+/// When eager, they may live on different devices. Throws kShapeMismatch, kDtypeMismatch.
 void assign(const Tensor& target, const Tensor& value);
 
 /// A contiguous tensor with the same elements; `tensor` itself when it is one already.
 Tensor contiguous(const Tensor& tensor);
-/// An eager copy, on the same device, that nobody else writes to.
+/// A copy on the same device that nobody else writes to. Throws kCaptureViolation in a capture, where it
+/// would be made once, as the function is traced: there take stop_gradient(), which keeps each call's
+/// content.
 Tensor copy(const Tensor& tensor);
+namespace internal {
+/// The same, also in a capture: of what is to be the same in every call.
+Tensor copy_now(const Tensor& tensor);
+}  // namespace internal
 /// A contiguous tensor with the same elements on `device`; `tensor` itself where it is one already. Waits for
 /// the copy. Throws kUnsupported where there is no such device, kOutOfMemory.
 Tensor to_device(const Tensor& tensor, Device device);

@@ -9,6 +9,9 @@
 namespace isochron::graph {
 namespace {
 
+/// Added to the generation of what a trace has assigned, so that no handle taken in it looks fresh later.
+constexpr uint64_t kTraced = uint64_t{1} << 63;
+
 thread_local Capture* t_current = nullptr;
 thread_local std::string t_scope;
 thread_local int t_checkpoint = 0;
@@ -21,7 +24,10 @@ Capture::Capture(Graph& graph) : graph_(graph), parent_(t_current) {
   serial_ = parent_ ? parent_->serial_ : ++captures;
   t_current = this;
 }
-Capture::~Capture() { t_current = parent_; }
+Capture::~Capture() {
+  restore_generations();
+  t_current = parent_;
+}
 Capture* Capture::current() { return t_current; }
 
 std::vector<Tensor> Capture::record(const OpDef& op, std::span<const Tensor> inputs, Attributes attributes) {
@@ -69,8 +75,9 @@ Value* Capture::lift_bound(const Tensor& tensor) {
 /// The entry of `tensor`, or null; checked against what was assigned.
 Capture::State* Capture::state_of(const Tensor& tensor) {
   require(!tensor.stale(), ErrorCode::kStale, "capture",
-          "{} was replaced by {} since it was taken; take it again", tensor.spec().str(),
-          tensor.storage()->owner());
+          "{} was replaced by {} since it was taken; take it again, or keep its content by stop_gradient() "
+          "before it is replaced",
+          tensor.spec().str(), tensor.storage()->owner());
   const Storage* storage = tensor.storage().get();
   State* known = find_state(tensor);
   const auto assigned = std::find_if(assigned_.begin(), assigned_.end(), [storage](const State* state) {
@@ -106,10 +113,10 @@ Value* Capture::newest(State& state) {
 }
 
 Tensor Capture::bound_behind(const Value* value) const {
-  if (value->kind == Value::Kind::kBound) return value->bound;
+  if (value->kind == Value::Kind::kBound) return value->bound.refreshed();
   for (const auto& [storage, views] : state_) {
     for (const State& state : views) {
-      if (std::ranges::find(state.leaves, value) != state.leaves.end()) return state.tensor;
+      if (std::ranges::find(state.leaves, value) != state.leaves.end()) return state.tensor.refreshed();
     }
   }
   return Tensor();
@@ -147,7 +154,18 @@ void Capture::assign(const Tensor& target, const Tensor& value) {
   if (state == nullptr) state = &bind(variable);
   state->latest = source;
   state->fresh = false;
-  if (!std::exchange(state->assigned, true)) assigned_.push_back(state);
+  Storage& storage = *variable.storage();
+  if (!std::exchange(state->assigned, true)) {
+    assigned_.push_back(state);
+    state->generation = storage.generation();
+    storage.set_generation(kTraced + storage.generation());
+  }
+  storage.next_generation();
+}
+
+/// Handles from before the trace are on what they were on.
+void Capture::restore_generations() {
+  for (State* state : assigned_) state->tensor.storage()->set_generation(state->generation);
 }
 
 void Capture::finish() {

@@ -36,8 +36,9 @@ class Capture {
   std::vector<Tensor> record(const OpDef& op, std::span<const Tensor> inputs, Attributes attributes);
   /// The value of this graph that stands for `tensor`: itself, a bound tensor's newest value, or an
   /// additional input. After an assignment the newest value is a leaf: what was assigned, but no gradient
-  /// runs from it to what that was computed from.
+  /// runs from it to what that was computed from. Throws kStale for a handle taken before it.
   Value* lift(const Tensor& tensor);
+  /// Until the end of the trace handles on `target` that were taken before are stale.
   void assign(const Tensor& target, const Tensor& value);
   /// The tensor from outside that `value` stands for, at any time of this trace; undefined where it is the
   /// result of a node or an input.
@@ -71,9 +72,11 @@ class Capture {
     Value* latest;                 // what is written back
     std::vector<Value*> leaves{};  // that readers saw after assignments, oldest first
     bool assigned = false;
-    bool fresh = false;  // the last of `leaves` is `latest`
+    uint64_t generation = 0;  // of the storage, before the first assignment
+    bool fresh = false;       // the last of `leaves` is `latest`
   };
   Value* lift_bound(const Tensor& tensor);
+  void restore_generations();
   State* state_of(const Tensor& tensor);
   State& bind(const Tensor& tensor);
   Value* newest(State& state);

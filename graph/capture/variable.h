@@ -51,7 +51,8 @@ class Variable {
   bool trainable() const { return state().trainable; }
   void set_trainable(bool trainable) const;
 
-  /// A handle on the present content; stale after the next assignment outside a capture.
+  /// A handle on the present content; stale after the next assignment outside a capture. One that is taken in
+  /// a capture is stale after the next assignment in it.
   Tensor tensor() const { return state().tensor.refreshed(); }
   operator Tensor() const { return tensor(); }  // NOLINT: reads as its content
   /// Replaces the content, as graph::assign does: at once, or in a capture at the end of each replay.

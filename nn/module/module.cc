@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <exception>
+#include <new>
 #include <set>
 
+#include "isochron/core/text/terminal_text.h"
 #include "isochron/nn/module/call_log.h"
 #include "isochron/ops/shape/creation.h"
 
@@ -77,7 +79,22 @@ std::vector<Variable> without_names(const Module::NamedVariables& named) {
 
 }  // namespace
 
-Members::Members(Module& module, std::string_view path) {
+namespace {
+
+constexpr int kDeepest = 256;
+thread_local int t_nested_lists = 0;
+
+}  // namespace
+
+Members::Nested::Nested(std::string_view path) {
+  require(t_nested_lists < kDeepest, ErrorCode::kInvalidArgument, shortened(path, 60),
+          "lies more than {} modules deep; does a module list itself, or one that it is a member of?",
+          kDeepest);
+  ++t_nested_lists;
+}
+Members::Nested::~Nested() { --t_nested_lists; }
+
+Members::Members(Module& module, std::string_view path) : nested_(path) {
   module.require_here();
   module.members(*this);
   const std::string_view where = path.empty() ? module.kind() : path.substr(0, path.size() - 1);
@@ -268,8 +285,14 @@ Variable Module::make_parameter(std::string_view name, const TensorSpec& spec,
                                 const Initializer& initializer) {
   built_unnamed_ = built_unnamed_ || path_.empty();
   Rng rng = next_initializer_rng();
-  return Variable(from_vector(spec.shape, initializer(spec.shape, rng), spec.dtype),
-                  fmt::format("{}{}", path_, name), trainable_);
+  const std::string whole_name = fmt::format("{}{}", path_, name);
+  try {
+    return Variable(from_vector(spec.shape, initializer(spec.shape, rng), spec.dtype), whole_name,
+                    trainable_);
+  } catch (const std::bad_alloc&) {
+    fail(ErrorCode::kOutOfMemory, whole_name, "no memory for the first values of {}, which are made in f64",
+         spec.str());
+  }
 }
 
 bool training() { return t_training; }

@@ -53,7 +53,7 @@ class Members {
 
   /// Those of `module`, whose `path` ("encoder/", empty for a root) is told in errors. Throws
   /// kInvalidArgument where a name comes twice, is empty, begins or ends with a '/', or could be the path of
-  /// a child's member.
+  /// a child's member, and where modules lie more than 256 deep, as one does that is a member of itself.
   explicit Members(Module& module, std::string_view path = {});
   Members(const Members&) = delete;
   Members& operator=(const Members&) = delete;
@@ -86,6 +86,14 @@ class Members {
     if (variable.defined()) variable.set_trainable(false);
     return add({std::string(name), nullptr, variable, role});
   }
+  /// Counts the lists that are gone through on this thread, one in another.
+  struct Nested {
+    explicit Nested(std::string_view path);
+    ~Nested();
+    Nested(const Nested&) = delete;
+    Nested& operator=(const Nested&) = delete;
+  };
+  Nested nested_;
   std::vector<Member> list_;
 };
 

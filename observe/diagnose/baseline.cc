@@ -33,7 +33,7 @@ void append(std::string& bytes, const T& value) {
 }
 
 [[noreturn]] void refuse(std::string_view text) {
-  fail(ErrorCode::kBadFormat, "recorder", "not the baseline of a recorder of this build: {}", text);
+  fail(ErrorCode::kBadFormat, "recorder", "not the baseline of such a recorder: {}", text);
 }
 
 template <typename T>
@@ -91,7 +91,8 @@ void Recorder::seal_and_continue(std::string_view bytes) {
       head.window_bytes != expected.window_bytes) {
     refuse("another version");
   }
-  if (head.classes != options_.classes) refuse("another number of classes");
+  if (head.classes != options_.classes)
+    refuse("steps of another number of kinds, as where ranks and accumulation divide an update otherwise");
   if (!sane(head.totals)) refuse("impossible totals");
   std::vector<std::pair<int64_t, std::vector<Window>>> classes;
   for (int64_t c = 0; c < head.classes; ++c) {

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "isochron/core/base/error.h"
+#include "isochron/core/text/terminal_text.h"
 
 namespace isochron::observe {
 namespace {
@@ -366,7 +367,7 @@ std::string svg_file(const Plot& plot, const PlotSize& size) {
 
 std::string escape_markup(std::string_view text) {
   std::string result;
-  for (const char c : text) {
+  for (const char c : escape_for_terminal(text)) {  // XML has no control characters either
     switch (c) {
       case '&':
         result += "&amp;";

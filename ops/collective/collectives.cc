@@ -119,8 +119,8 @@ std::vector<Tensor> broadcast_gradient(const GradientCall& call) {
   const Tensor sum = all_reduce(call.output_gradients[0], shared_group(call));
   const bool root = group_of(call.attributes).rank() == call.attributes.get<int64_t>("root");
   if (root) return {sum};
-  const Tensor zero = scalar(0, sum.dtype());
-  return {sum.rank() == 0 ? zero : broadcast_to(zero, sum.shape())};
+  // Zeros that are made of the sum, so that a second gradient has all ranks take part in that of the sum.
+  return {where(scalar(0, DType::kBool), sum, scalar(0, sum.dtype()))};
 }
 
 /// What all share. The samples' group has one rank, whose result is what it is given.

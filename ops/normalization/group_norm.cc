@@ -376,6 +376,7 @@ namespace {
 NormalizedBatch normalize(const Tensor& x, int64_t groups, bool batch, const Tensor& gamma,
                           const Tensor& beta, double epsilon) {
   static const graph::OpDef& op = ops::row("group_norm");
+  require(epsilon >= 0, ErrorCode::kInvalidArgument, op.name, "epsilon must be >= 0, got {}", epsilon);
   if (is_half(x.dtype())) {
     const NormalizedBatch wide =
         normalize(ops::in_f32(x), groups, batch, ops::in_f32(gamma), ops::in_f32(beta), epsilon);

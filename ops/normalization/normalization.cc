@@ -244,6 +244,8 @@ Tensor normalize_rows(const Tensor& x, const Tensor& gamma, const Tensor& beta, 
                       bool centered) {
   static const graph::OpDef& op = ops::row("layer_norm");
   require(x.defined(), ErrorCode::kInvalidArgument, op.name, "the input is undefined");
+  require(epsilon >= 0, ErrorCode::kInvalidArgument, centered ? "layer_norm" : "rms_norm",
+          "epsilon must be >= 0, got {}", epsilon);
   if (is_half(x.dtype())) {
     return cast(normalize_rows(ops::in_f32(x), ops::in_f32(gamma), ops::in_f32(beta), epsilon, centered),
                 x.dtype());

@@ -260,7 +260,7 @@ Tensor Generator::advance() {
     const Tensor inputs[] = {state, one_step()};
     outermost->assign(state, outermost->record(ops::row("add"), inputs, {})[0]);
   }
-  return state;
+  return state_.refreshed();
 }
 
 Generator& default_generator() {

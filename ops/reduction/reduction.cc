@@ -21,10 +21,10 @@ std::vector<TensorSpec> infer_reduction(const OpCall& call) {
   require(in.dtype != DType::kBool, ErrorCode::kDtypeMismatch, call.op.name,
           "is not defined on bool; cast to a number first");
   const bool extreme = call.op.reduce == ReduceKind::kMax || call.op.reduce == ReduceKind::kMin;
-  require(in.dtype != DType::kU8 || extreme, ErrorCode::kDtypeMismatch, call.op.name,
-          "of u8 would be cut to 8 bits; cast to i64 first");
   require(call.op.reduce != ReduceKind::kMean || is_floating(in.dtype), ErrorCode::kDtypeMismatch,
           call.op.name, "of {} would be cut to a whole number; cast to f32 first", dtype_name(in.dtype));
+  require(in.dtype != DType::kU8 || extreme, ErrorCode::kDtypeMismatch, call.op.name,
+          "of u8 would be cut to 8 bits; cast to i64 first");
   const Axes& axes = call.attributes.get<Dims>("axes");
   require(normalize_axes(axes, in.shape.rank(), call.op.name) == axes || in.shape.rank() == 0,
           ErrorCode::kInvalidArgument, call.op.name, "axes {} are not normalised", dims_str(axes));

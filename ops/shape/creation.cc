@@ -70,6 +70,7 @@ Tensor ones_like(const Tensor& tensor) {
 
 Tensor arange(int64_t count, DType dtype) {
   require(count >= 0, ErrorCode::kInvalidArgument, "arange", "count must be >= 0, got {}", count);
+  if (count > 0 && !is_floating(dtype)) ops::require_held(static_cast<double>(count - 1), dtype, "arange");
   Tensor result = empty({dtype, {count}}, "arange");
   for (int64_t i = 0; i < count; ++i) {
     store_number(result.raw() + static_cast<size_t>(i) * dtype_size(dtype), dtype, static_cast<double>(i));
@@ -92,7 +93,7 @@ Tensor from_vector(const Shape& shape, const std::vector<double>& values, DType 
 Tensor constant(const Tensor& tensor) {
   require(tensor.contiguous(), ErrorCode::kInvalidArgument, "constant",
           "{} is strided; make it contiguous() first", tensor.spec().str());
-  Tensor result = copy(tensor);
+  Tensor result = graph::internal::copy_now(tensor);
   result.storage()->set_constant();
   return result;
 }

@@ -74,7 +74,12 @@ TEST(TimeUnits, DigitsTellWhatIsRounded) {
   EXPECT_DOUBLE_EQ(written_resolution("250"), 0.004);
   EXPECT_DOUBLE_EQ(written_resolution("2.50"), 0.004);
   EXPECT_DOUBLE_EQ(written_resolution("0.5"), 0.2);
-  for (const char* text : {"", "0", "0.0", "1e3", "x", "1x"}) EXPECT_EQ(written_resolution(text), 0) << text;
+  EXPECT_DOUBLE_EQ(written_resolution("+0.5"), 0.2);
+  EXPECT_DOUBLE_EQ(written_resolution("-2.50"), 0.004);
+  EXPECT_DOUBLE_EQ(written_resolution("5e-1"), 0.2);
+  EXPECT_DOUBLE_EQ(written_resolution("2.50E+3"), 0.004);
+  for (const char* text : {"", "0", "0.0", "x", "1x", "0e3", "1e", "inf"})
+    EXPECT_EQ(written_resolution(text), 0) << text;
 }
 
 TEST_F(Analyze, RoundedTimesThatAreAllTheSameArentFlat) {
@@ -88,6 +93,8 @@ TEST_F(Analyze, RoundedTimesThatAreAllTheSameArentFlat) {
   EXPECT_THAT(run_isochron("analyze " + write("fine.csv", fine) + " --require-flat"), Ends(0, "flat"));
   std::string log;
   for (int i = 0; i < 100; ++i) log += "waited 5 ms\n";
+  EXPECT_THAT(run_isochron("analyze " + write("log", log) + " --pattern 'waited ([0-9]) (ms)' --unit s"),
+              Ends(2, "line 1 has 'ms'; leave --unit out"));
   EXPECT_THAT(run_isochron("analyze " + write("log", log) + " --pattern 'waited ([0-9]) (ms)'"),
               Ends(0, "inconclusive"));
 }

@@ -457,7 +457,7 @@ TEST_F(Logs, APatternNeverReadsARateAsATime) {
   EXPECT_ERROR(static_cast<void>(read(log, {.pattern = ", ([0-9.]+)(it)"})), ErrorCode::kBadFormat,
                "is a rate");
   EXPECT_ERROR(static_cast<void>(read(log, {.pattern = "([0-9.]+)(it/s)", .unit = "s"})),
-               ErrorCode::kInvalidArgument, "'it/s' in");
+               ErrorCode::kInvalidArgument, "[--unit] is 's', but ");
   EXPECT_THAT(ms("2.5s/it\n", {.pattern = "([0-9.]+)(s)"}), ElementsAre(2500));
 }
 

@@ -156,6 +156,12 @@ TEST_P(Ranks, OneRankPrintsAndItsResultsAreThoseOfAll) {
   EXPECT_EQ(two.text.find("10 epochs"), two.text.rfind("10 epochs"));
 }
 
+TEST_P(Ranks, ExactSumsAreRefusedInEightBits) {
+  const Outcome outcome = train(1, "gpt --precision mixed_fp8 --exact-sums --steps 1 --epochs 1");
+  EXPECT_NE(outcome.status, 0);
+  EXPECT_THAT(outcome.text, HasSubstr("[--exact-sums] is for f32, mixed_bf16 and mixed_f16"));
+}
+
 TEST_P(Ranks, WhatRanksTrainMustBeTheSame) {
   const auto differing = [&](const std::string& more) {
     return run_shell(line(1, "regress") +

@@ -5,6 +5,7 @@
 
 #include "isochron/autograd/autograd.h"
 #include "isochron/graph/capture/apply.h"
+#include "isochron/graph/capture/variable.h"
 #include "isochron/graph/step/captured.h"
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/reduction/reduction.h"
@@ -87,10 +88,10 @@ TEST(Gradients, ErrorsNameTheTarget) {
 }
 
 TEST(Gradients, OfTheNewestContentOfAVariable) {
-  const Tensor weight = vec64({3});
+  const Variable weight(vec64({3}), "weight");
   auto step = capture([&](const Tensor& x) {
     const Tensor before = gradients(weight * weight * x, std::vector<Tensor>{weight})[0];
-    graph::assign(weight, weight + 1.0);
+    weight.assign(weight + 1.0);
     const Tensor after = gradients(weight * weight * x, std::vector<Tensor>{weight})[0];
     return std::pair(before, after);
   });

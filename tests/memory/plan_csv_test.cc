@@ -58,6 +58,10 @@ TEST_F(PlanCsv, ColumnsComeInAnyOrderWithOthersBetween) {
 
 TEST_F(PlanCsv, LastLineNeedsNoNewline) { EXPECT_EQ(read("id,lower,upper,size\na,0,1,2").ids.size(), 1u); }
 
+TEST_F(PlanCsv, AByteOrderMarkIsNoPartOfTheFirstName) {
+  EXPECT_EQ(read("\xef\xbb\xbfid,lower,upper,size\na,0,1,2\n").ids.size(), 1u);
+}
+
 TEST_F(PlanCsv, HeaderAloneIsAnEmptyTable) { EXPECT_TRUE(read("id,lower,upper,size\n").ids.empty()); }
 
 TEST_F(PlanCsv, RejectsWithTheLine) {

@@ -247,6 +247,9 @@ TEST(Optimizer, RejectsWrongCalls) {
   Adam adam;
   const Tensor loss = line.loss(kX, kY);
   EXPECT_ERROR(adam.minimize(loss, line.parameters()), ErrorCode::kCaptureViolation, "GradientTape");
+  EXPECT_ERROR(adam.minimize(ones({3}), line.parameters()), ErrorCode::kShapeMismatch,
+               "the loss is f32(3), expected one number; take its mean()");
+  EXPECT_ERROR(adam.minimize(Tensor(), line.parameters()), ErrorCode::kShapeMismatch, "undefined");
   const std::vector<Tensor> missing = {ones({2, 1}), Tensor()};
   EXPECT_ERROR(adam.apply(line.parameters(), missing), ErrorCode::kInvalidArgument, "parameter 'bias'");
   const std::vector<Tensor> one = {ones({2, 1})};

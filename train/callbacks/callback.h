@@ -102,6 +102,9 @@ class Callback {
   /// exchanges weights) or resumes it, and not for what saves: all ranks must do that together. Asked at the
   /// start of a fit. Such a callback that ends the training has fit throw kUnsupported.
   virtual bool first_rank_only() const { return false; }
+  /// Of a callback that all ranks call: what must be the same on all of them, in one line. It is compared
+  /// before the first step.
+  virtual std::string settings() const { return {}; }
   virtual void on_train_begin(RunState&) {}
   virtual void on_epoch_begin(RunState&) {}
   /// `results`: means over the epoch so far, read from the device for this call.

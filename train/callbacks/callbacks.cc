@@ -80,6 +80,14 @@ void EarlyStopping::on_train_end(RunState& run) {
   run.best_restored = !kept_.empty();
 }
 
+std::string EarlyStopping::settings() const {
+  const EarlyStoppingOptions& o = options_;
+  return fmt::format("{} {}, least change {:.17g}, patience {}, baseline {}, from epoch {}, restores {}",
+                     o.mode == Mode::kMax ? "the largest" : "the least", o.monitor, o.min_delta, o.patience,
+                     o.baseline ? fmt::format("{:.17g}", *o.baseline) : "none", o.start_from_epoch,
+                     o.restore_best != nullptr);
+}
+
 std::string EarlyStopping::state() const {
   return StateText().add(best_.value()).add(best_epoch_).add(waited_).str();
 }
@@ -135,6 +143,14 @@ void ReduceLearningRateOnPlateau::on_epoch_end(RunState&, const Results& results
     cooling_ = options_.cooldown;
     waited_ = 0;
   }
+}
+
+std::string ReduceLearningRateOnPlateau::settings() const {
+  const ReduceLearningRateOnPlateauOptions& o = options_;
+  return fmt::format(
+      "{} {}, least change {:.17g}, factor {:.17g}, patience {}, cooldown {}, at least {:.17g}",
+      o.mode == Mode::kMax ? "the largest" : "the least", o.monitor, o.min_delta, o.factor, o.patience,
+      o.cooldown, o.min_learning_rate);
 }
 
 std::string ReduceLearningRateOnPlateau::state() const {

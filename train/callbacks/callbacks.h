@@ -69,6 +69,7 @@ class EarlyStopping : public Callback {
   void restore(const RunState& run, const std::string& state) override;
   NamedVariables variables() const override;
   std::string_view kind() const override { return "early_stopping"; }
+  std::string settings() const override;
 
   /// From 1; 0 before any.
   int best_epoch() const { return best_epoch_; }
@@ -110,6 +111,7 @@ class ReduceLearningRateOnPlateau : public Callback {
   std::string state() const override;
   void restore(const RunState& run, const std::string& state) override;
   std::string_view kind() const override { return "reduce_learning_rate_on_plateau"; }
+  std::string settings() const override;
 
  private:
   optim::Optimizer& optimizer_;

@@ -220,6 +220,16 @@ std::vector<std::filesystem::path> ModelCheckpoint::files() const {
   return result;
 }
 
+std::string ModelCheckpoint::settings() const {
+  const ModelCheckpointOptions& o = options_;
+  return fmt::format(
+      "{}{}, every {} epochs, {} steps, {:g} minutes, on signals {}, on exceptions {}, by {}{}, best only "
+      "{}, top {}",
+      o.filepath.filename().string(), o.save_weights_only ? " (weights alone)" : "", o.every_epochs,
+      o.every_steps, o.every_minutes, o.on_signal, o.on_exception,
+      o.mode == Mode::kMax ? "the largest " : "the least ", o.monitor, o.save_best_only, o.save_top_k);
+}
+
 std::string ModelCheckpoint::state() const {
   StateText text;
   text.add(best_.value()).add(next_step_).add(files_.size()).add(replaced_.size());

@@ -81,6 +81,7 @@ class ModelCheckpoint : public Callback {
   std::string state() const override;
   void restore(const RunState& run, const std::string& state) override;
   std::string_view kind() const override { return "model_checkpoint"; }
+  std::string settings() const override;
 
   /// Empty before the first: what saving has cost.
   CheckpointWriterStats stats() const;

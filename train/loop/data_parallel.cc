@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <utility>
 
 #include "isochron/comm/group/broadcast_text.h"
+#include "isochron/core/base/crc32c.h"
 #include "isochron/core/base/error.h"
 #include "isochron/data/pipeline/recipe.h"
 #include "isochron/graph/passes/side_effects.h"
@@ -17,6 +19,33 @@ namespace {
 
 constexpr std::string_view kWhere = "fit";
 constexpr size_t kMostText = 512;  // of what a rank says of a difference
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  for (size_t at = 0; at < text.size(); at = text.find('\n', at) + 1)
+    lines.push_back(text.substr(at, text.find('\n', at) - at));
+  return lines;
+}
+
+/// The first line in which a rank's settings differ from rank 0's: one that the other hasn't, or another in
+/// its place.
+std::string difference(const std::vector<std::string>& own, const std::vector<std::string>& firsts,
+                       int rank) {
+  const auto first_missing = [](const auto& lines, const auto& others) {
+    return std::ranges::find_if(
+               lines,
+               [&](const std::string& line) { return std::ranges::find(others, line) == others.end(); }) -
+           lines.begin();
+  };
+  auto here = first_missing(own, firsts), there = first_missing(firsts, own);
+  if (here == std::ssize(own) && there == std::ssize(firsts))  // the same ones in another order
+    here = there = std::ranges::mismatch(own, firsts).in1 - own.begin();
+  const auto shown = [](const auto& lines, int64_t at, int64_t other) {
+    return at < std::ssize(lines) && at <= other ? lines[static_cast<size_t>(at)] : std::string("nothing");
+  };
+  return fmt::format("rank {} has {}, rank 0 has {}", rank, shown(own, here, there),
+                     shown(firsts, there, here));
+}
 
 /// The batches of an epoch over all ranks. Throws where they aren't known.
 int64_t epoch_batches(const data::Dataset& batches, int64_t steps_per_epoch, int64_t group_batches) {
@@ -171,17 +200,7 @@ void DataParallel::agree(const std::vector<std::string>& settings, const NamedVa
   const std::string firsts = comm::broadcast_text(group_, own, "settings");
   // What each rank has to say, of the same length.
   std::string said;
-  if (own != firsts) {
-    const auto [at, other] = std::ranges::mismatch(own, firsts);
-    const auto line = [](const std::string& text, std::string::const_iterator place) {
-      const auto begin = std::find(std::make_reverse_iterator(place), text.rend(), '\n').base();
-      const auto end = std::find(place, text.end(), '\n');
-      return begin == end ? std::string("nothing") : std::string(begin, end);
-    };
-    said = fmt::format("rank {} has {}, rank 0 has {}", group_.rank(),
-                       line(own, own.begin() + (at - own.begin())),
-                       line(firsts, firsts.begin() + (other - firsts.begin())));
-  }
+  if (own != firsts) said = difference(settings, lines_of(firsts), group_.rank());
   said.resize(kMostText);
   std::string all(kMostText * static_cast<size_t>(group_.size()), '\0');
   group_.gather(std::as_bytes(std::span(said)), std::as_writable_bytes(std::span(all)), "settings");
@@ -194,6 +213,32 @@ void DataParallel::agree(const std::vector<std::string>& settings, const NamedVa
   for (const auto& [name, variable] : variables) {
     const Tensor content = variable.tensor();
     if (content.size_bytes() > 0) group_.broadcast({content.raw(), content.size_bytes()}, 0, "first weights");
+  }
+}
+
+void DataParallel::compare_weights(const NamedVariables& weights, int epoch) {
+  const auto checksum = [](const Variable& weight, uint32_t before) {
+    if (!weight.trainable()) return before;
+    const Tensor content = weight.tensor();
+    return crc32c({content.raw(), content.size_bytes()}, before);
+  };
+  const auto ranks = static_cast<size_t>(group_.size());
+  uint32_t own = 0;
+  for (const auto& [name, weight] : weights) own = checksum(weight, own);
+  checksums_.resize(ranks);
+  group_.gather(std::as_bytes(std::span(&own, 1)), std::as_writable_bytes(std::span(checksums_)), "weights");
+  const auto different = std::ranges::adjacent_find(checksums_, std::not_equal_to());
+  if (different == checksums_.end()) return;
+  std::vector<uint32_t> each, all(weights.size() * ranks);
+  for (const auto& [name, weight] : weights) each.push_back(checksum(weight, 0));
+  group_.gather(std::as_bytes(std::span(each)), std::as_writable_bytes(std::span(all)), "weights");
+  for (size_t i = 0; i < all.size(); ++i) {
+    const size_t weight = i % weights.size();
+    require(
+        all[i] == all[weight], ErrorCode::kInvalidArgument, kWhere,
+        "after epoch {} '{}' of rank {} isn't what it is on rank 0; schedules, callbacks and whatever else "
+        "changes weights must be the same on all ranks",
+        epoch, weights[weight].first, i / weights.size());
   }
 }
 

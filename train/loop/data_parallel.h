@@ -64,6 +64,10 @@ class DataParallel {
   /// `variables`. Throws kInvalidArgument naming a rank that differs, and the first line in which it does.
   void agree(const std::vector<std::string>& settings, const NamedVariables& variables);
 
+  /// Throws kInvalidArgument where trainable ones of `weights` aren't the same bits on all ranks, naming the
+  /// first and a rank. Allocates nothing where they are, but for the first call.
+  void compare_weights(const NamedVariables& weights, int epoch);
+
   /// Gives each of `averages`, which are floating, the mean of all ranks' on all of them: that of rank 0 plus
   /// the others' differences from it, in f64. Where all are equal they stay, bit for bit.
   void merge_averages(std::span<const Variable> averages);
@@ -126,6 +130,7 @@ class DataParallel {
   int64_t step_exchanges_ = 0;
   int64_t first_draw_ = 0;  // of the present update
   std::vector<double> own_, all_;
+  std::vector<uint32_t> checksums_;  // of each rank's weights
 };
 
 }  // namespace isochron::train

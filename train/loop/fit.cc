@@ -92,7 +92,10 @@ History Trainer::Fit::run() {
   callbacks_.notify(&Callback::on_train_begin);
   check_what_is_saved();
   if (resumed) resume(*resumed);
-  if (run_.ranks > 1) parallel_->agree(settings_of_all(), weights());
+  if (run_.ranks > 1) {
+    parallel_->agree(settings_of_all(), weights());
+    parallel_->compare_weights(weights(), run_.epoch);
+  }
   if (parallel_ != nullptr) parallel_->begin_draws(trainer_.functions_.optimizer->phase());
   if (parallel_ != nullptr && recorder_ != nullptr) rank_record_.emplace(*recorder_, parallel_->group());
   first_epoch_ = run_.epoch + (epoch_done_ ? 1 : 0);
@@ -420,6 +423,10 @@ void Trainer::Fit::end_epoch() {
   if (numerics_.snapshot_due() || (last && numerics_.keeps_snapshots())) numerics_.take_snapshot();
   half_done_ = "the end of an epoch";
   merge_averages();
+  if (run_.ranks > 1) {
+    const OptionalPhase phase(recorder_, Phase::kCheckpoint);
+    parallel_->compare_weights(weights(), run_.epoch);
+  }
   if (options_.validation_data && run_.epoch % options_.validation_frequency == 0) validate(record.results);
   callbacks_.notify(&Callback::on_epoch_end, record.results);
   {

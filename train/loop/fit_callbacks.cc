@@ -92,6 +92,16 @@ std::string FitCallbacks::names_of_all() const {
   return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
 }
 
+std::vector<std::string> FitCallbacks::settings_of_all() const {
+  std::vector<std::string> lines;
+  for (const Named& named : own_) {
+    if (named.callback->first_rank_only()) continue;
+    if (const std::string settings = named.callback->settings(); !settings.empty())
+      lines.push_back(fmt::format("callback {}: {}", named.name, settings));
+  }
+  return lines;
+}
+
 bool FitCallbacks::deal_with_not_a_number(int64_t step) {
   bool dealt_with = false;
   for (size_t i = 0; i < own_.size() && !dealt_with; ++i)

@@ -32,6 +32,8 @@ class FitCallbacks {
   void end_evaluation();
   /// Those that every rank calls, in their order.
   std::string names_of_all() const;
+  /// A line for each of them that has settings.
+  std::vector<std::string> settings_of_all() const;
   /// Whether one of them deals with it.
   bool deal_with_not_a_number(int64_t step);
 

@@ -124,16 +124,20 @@ std::vector<std::string> Trainer::Fit::settings_of_all() const {
   for (const FitOptions::Setting& setting : options_.settings) {
     if (!setting.noted) lines.push_back(fmt::format("{} {}", setting.name, setting.value));
   }
-  const std::vector<std::string> optimizer = trainer_.functions_.optimizer->description();
-  lines.insert(lines.end(), optimizer.begin(), optimizer.end());
   const Tensor random = random::default_generator().state();
   lines.push_back(fmt::format("seed {} of random numbers, draw {}", random.data<int64_t>()[0],
                               random.data<int64_t>()[1]));
+  const std::vector<std::string> optimizer = trainer_.functions_.optimizer->description();
+  lines.insert(lines.end(), optimizer.begin(), optimizer.end());
+  for (const auto& [name, tally] : trainer_.tallies())
+    lines.push_back(fmt::format("sums of results '{}' {}", name, tally.spec().str()));
   // Last, for options that differ may be why these do.
   lines.push_back(
       parallel_->data_of_all(options_.validation_data ? &options_.validation_data->dataset() : nullptr));
   lines.push_back(recorder_ != nullptr ? "a recorder" : "no recorder");
   lines.push_back("callbacks of all ranks: " + callbacks_.names_of_all());
+  const std::vector<std::string> callbacks = callbacks_.settings_of_all();
+  lines.insert(lines.end(), callbacks.begin(), callbacks.end());
   return lines;
 }
 

@@ -104,8 +104,16 @@ TEST_F(Waiting, NobodyIsBlamedWhereAllHaveEntered) {
   status(2).entered = 16;
   status(2).finished = 15;
   status(2).label = "results";
-  EXPECT_THAT(wait_text(view()), HasSubstr("Rank 2 waits in collective 16 of step 812 of epoch 3 (results, "
-                                           "1.05 MB): no rank stands still or computes."));
+  const std::string apart =
+      "Rank 2 waits in collective 16 of step 812 of epoch 3 (results, 1.05 MB): the ranks don't make the "
+      "same "
+      "calls in the same order.";
+  EXPECT_THAT(wait_text(view()), HasSubstr("ranks 0, 1 and 3 wait in collective 17"));
+  EXPECT_THAT(wait_text(view()), HasSubstr(apart));
+  status(2).entered = 17;
+  status(2).finished = 16;
+  EXPECT_THAT(wait_text(view()),
+              HasSubstr("Rank 2 waits in collective 17 of step 812 of epoch 3 (results, "));
 }
 
 TEST_F(Waiting, AFolderThatHangsIsNamed) {

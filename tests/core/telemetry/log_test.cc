@@ -34,6 +34,16 @@ TEST(Log, EachLevelIncludesThoseBefore) {
             "isochron: warning: the cache can't be read\n");
 }
 
+TEST(Log, WarningsAreSeenWithoutOne) {
+  testing::internal::CaptureStderr();
+  emit({EventKind::kNotice, "x", "the cache can't be read"});
+  emit({EventKind::kCheckpoint, "cp-1", "written"});
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "isochron: warning: the cache can't be read\n");
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(lines_at(LogLevel::kError), "");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "isochron: warning: after the log's end\n");
+}
+
 TEST(Log, TheEnvironmentSetsTheLevel) {
   EXPECT_EQ(log_level("debug", "--log-level"), LogLevel::kDebug);
   EXPECT_ERROR(log_level("loud", "--log-level"), ErrorCode::kInvalidArgument,

@@ -33,6 +33,9 @@ TEST(Tensor, ReadsStridedMemoryOfTheCaller) {
                "[from_external] the address of f32(6) is null");
   EXPECT_ERROR(Tensor::from_external(nullptr, {DType::kF32, {}}, {}), ErrorCode::kInvalidArgument, "null");
   EXPECT_EQ(Tensor::from_external(nullptr, {DType::kF32, {0, 3}}).elems(), 0) << "of an empty vector";
+  EXPECT_ERROR(Tensor::from_external(values.data(), {DType::kF32, {2, 2}}, {1, INT64_MAX}),
+               ErrorCode::kOverflow,
+               "stride 9223372036854775807 of axis 1 of f32(2, 2) reaches beyond any memory");
   EXPECT_ERROR(Tensor::from_external(reinterpret_cast<char*>(values.data()) + 2, {DType::kF32, {5}}),
                ErrorCode::kInvalidArgument, "isn't a multiple of 4 bytes, as that of f32(5) must be");
   EXPECT_ERROR(Tensor::from_external(values.data(), {DType::kF32, {6}}, {1, 1}), ErrorCode::kShapeMismatch,

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "isochron/graph/capture/apply.h"
+#include "isochron/graph/capture/variable.h"
 #include "isochron/graph/step/captured.h"
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/matmul/matmul.h"
@@ -141,9 +142,9 @@ TEST(Capture, AssignmentsAreSeenByLaterReadsAndStayInOrder) {
   auto step = capture([&](const Tensor& x) {
     const Tensor before = variable + 0.0;
     assign(variable, variable + x);
-    const Tensor between = variable * 1.0;
-    assign(variable, variable * 2.0);
-    return std::tuple(before, between, variable);
+    const Tensor between = variable.refreshed() * 1.0;
+    assign(variable, variable.refreshed() * 2.0);
+    return std::tuple(before, between, variable.refreshed());
   });
   const auto [before, between, after] = step(vec({10}));
   EXPECT_EQ(before.item<int>(), 1);
@@ -152,6 +153,44 @@ TEST(Capture, AssignmentsAreSeenByLaterReadsAndStayInOrder) {
   EXPECT_THAT(now(variable), ElementsAre(22));
   step(vec({0}));
   EXPECT_THAT(now(variable), ElementsAre(44));
+}
+
+TEST(Capture, HandlesFromBeforeAnAssignmentAreStaleUntilTheTraceEnds) {
+  const Variable w(vec({2}), "w");
+  const Tensor outside = w;
+  auto step = capture([&](const Tensor& x) {
+    const Tensor before = w;
+    const Tensor kept = stop_gradient(before);
+    w.assign(w * x);
+    EXPECT_ERROR(before * 1.0, ErrorCode::kStale,
+                 "was replaced by an assignment to variable 'w' since it was taken");
+    EXPECT_ERROR(outside * 1.0, ErrorCode::kStale, "keep its content by stop_gradient()");
+    const Tensor between = w;
+    w.assign(between + 1.0);
+    EXPECT_ERROR(between * 1.0, ErrorCode::kStale, "take it again");
+    return w - kept;
+  });
+  EXPECT_THAT(step(vec({3})).to_vector(), ElementsAre(2 * 3 + 1 - 2));
+  EXPECT_THAT(step(vec({3})).to_vector(), ElementsAre(7 * 3 + 1 - 7));
+  EXPECT_FALSE(outside.stale()) << "a handle from outside is on the variable, as ever";
+  auto failing = capture([&](const Tensor& x) -> Tensor {
+    w.assign(w * x);
+    return matmul(x, x);
+  });
+  EXPECT_THROW(failing(vec({3})), Error);
+  EXPECT_FALSE(outside.stale()) << "nothing was assigned";
+  w.assign(vec({5}));
+  EXPECT_TRUE(outside.stale());
+}
+
+TEST(Capture, CopiesAreRefused) {
+  const Variable w(vec({2}), "w");
+  auto step = capture([&](const Tensor& x) {
+    EXPECT_ERROR(copy(x), ErrorCode::kCaptureViolation, "[copy] in a capture");
+    return copy(w) * x;
+  });
+  EXPECT_ERROR(step(vec({1})), ErrorCode::kCaptureViolation, "stop_gradient() keeps that of each call");
+  EXPECT_THAT(copy(w).to_vector(), ElementsAre(2));
 }
 
 TEST(Capture, VariablesSwapThroughAView) {
@@ -225,23 +264,28 @@ TEST(Capture, AnotherViewOfAnAssignedVariableIsAnError) {
     assign(variable, variable * 2.0);
     return flat + 1.0;
   });
-  EXPECT_ERROR(later(), ErrorCode::kCaptureViolation, "another view of a variable");
+  EXPECT_ERROR(later(), ErrorCode::kStale, "take it again");
+  auto refreshed = capture([&] {
+    assign(variable, variable * 2.0);
+    return flat.refreshed() + 1.0;
+  });
+  EXPECT_ERROR(refreshed(), ErrorCode::kCaptureViolation, "another view of a variable");
   auto known = capture([&] {
     const Tensor before = flat + 1.0;
     assign(variable, variable * 2.0);
-    return before + flat;
+    return before + flat.refreshed();
   });
   EXPECT_ERROR(known(), ErrorCode::kCaptureViolation, "another view of a variable");
   auto both = capture([&] {
     assign(variable, variable * 2.0);
-    assign(flat, flat * 2.0);
+    assign(flat, ones({4}));
   });
   EXPECT_ERROR(both(), ErrorCode::kCaptureViolation, "another view of a variable");
   // Read before the assignment, a view is a variable like any other.
   auto before = capture([&] {
     const Tensor sums = flat + 1.0;
     assign(variable, variable * 2.0);
-    return std::pair(sums, variable);
+    return std::pair(sums, variable.refreshed());
   });
   const auto [sums, doubled] = before();
   EXPECT_THAT(sums.to_vector(), ElementsAre(2, 3, 4, 5));

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "isochron/graph/step/captured.h"
+#include "isochron/nn/layers/embedding.h"
 #include "isochron/nn/layers/layers.h"
 #include "isochron/nn/module/sequential.h"
 #include "isochron/ops/elementwise/elementwise.h"
@@ -135,6 +136,30 @@ TEST(Module, RejectsWrongCalls) {
   EXPECT_ERROR(model(ones({2, 5})), ErrorCode::kShapeMismatch, "(4, 3)");
   EXPECT_ERROR(model.layer(1), ErrorCode::kOutOfRange, "1 of 1");
   EXPECT_ERROR(model.add(nullptr), ErrorCode::kInvalidArgument, "null");
+}
+
+class Cyclic : public Module {
+ public:
+  Tensor forward(const Tensor& x) override { return x; }
+  void members(Members& list) override { list("inner", *inner); }
+  Module* inner = this;
+};
+
+TEST(Module, IsNoMemberOfItself) {
+  Cyclic own, outer, inner;
+  EXPECT_ERROR(own(ones({1})), ErrorCode::kInvalidArgument, "lies more than 256 modules deep");
+  EXPECT_ERROR(own.parameters(), ErrorCode::kInvalidArgument, "does a module list itself");
+  outer.inner = &inner;
+  inner.inner = &outer;
+  EXPECT_ERROR(outer(ones({1})), ErrorCode::kInvalidArgument, "inner/inner/inner");
+  EXPECT_ERROR(outer.set_trainable(false), ErrorCode::kInvalidArgument, "or one that it is a member of?");
+  Sequential usual(Dense(3));
+  EXPECT_EQ(usual(ones({2, 4})).shape(), Shape({2, 3})) << "after that";
+}
+
+TEST(Module, WeightsBeyondTheMemoryAreATypedError) {
+  Embedding table(int64_t{1} << 50, 4);
+  EXPECT_ERROR(table(arange(2)), ErrorCode::kOutOfMemory, "f32(1125899906842624, 4)");
 }
 
 TEST(TrainingScope, NestsAndEnds) {

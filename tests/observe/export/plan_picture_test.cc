@@ -44,6 +44,14 @@ TEST(PlanPicture, TellsOwnersOnHover) {
               Not(testing::AnyOf(HasSubstr("href"), HasSubstr("url("), HasSubstr("nan"), HasSubstr("inf"))));
 }
 
+TEST(PlanPicture, IsMarkupWhateverNamesHold) {
+  PlanPicture picture = small();
+  picture.title = "red \x1b[31m, bell \a, half a letter \xc3";
+  const std::string svg = plan_svg(picture);
+  EXPECT_THAT(svg, Not(testing::AnyOf(HasSubstr("\x1b"), HasSubstr("\a"), HasSubstr("\xc3"))));
+  EXPECT_THAT(svg, HasSubstr("red \\x1b[31m, bell \\x07, half a letter \\xc3"));
+}
+
 TEST(PlanPicture, PlacesBuffersByTimeAndOffset) {
   // The frame of 960 x 480: from x = 62 to 948, for 4 kernels.
   const std::string svg = plan_svg(small());

@@ -176,7 +176,7 @@ TEST(Recorder, RefusesWhatIsNoBaselineAndStaysAsItIs) {
   };
   for (size_t size = 0; size < good.size(); size += 7) refused(good.substr(0, size), "cut short");
   refused(good + "x", "bytes are left");
-  refused(other.baseline(), "another number of classes");
+  refused(other.baseline(), "steps of another number of kinds");
   std::string changed = good;
   changed[0] = 'X';
   refused(changed, "another version");

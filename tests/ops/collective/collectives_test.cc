@@ -63,6 +63,18 @@ TEST(Collectives, GatherScatterAndBroadcast) {
   });
 }
 
+TEST(Collectives, ASecondGradientGoesThroughABroadcastOnAllRanks) {
+  run_ranks(2, [](const Group& group) {
+    auto step = capture([&](const Tensor& x) {
+      const Tensor once = gradients(sum(square(broadcast(x, 1, group))), {{x}})[0];
+      return std::pair(once, gradients(sum(once), {{x}})[0]);
+    });
+    const auto [once, twice] = step(own(group, {2}));
+    EXPECT_EQ(once.to_vector(), group->rank() == 1 ? (Values{4 * 10, 4 * 11}) : (Values{0, 0}));
+    EXPECT_EQ(twice.to_vector(), group->rank() == 1 ? (Values{4, 4}) : (Values{0, 0}));
+  });
+}
+
 /// The gradient at x of sum(weights * function(x)), where rank r's weights are (r + 1) {1, 2, ...}.
 Values gradient_of(const Group& group, const Tensor& x,
                    const std::function<Tensor(const Tensor&)>& function) {

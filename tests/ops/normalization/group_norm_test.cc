@@ -245,6 +245,11 @@ TEST(GroupNorm, MomentsOfABatchCarryGradients) {
 TEST(GroupNorm, RefusesWrongCalls) {
   const Tensor x = ones({2, 3, 4});
   EXPECT_ERROR(group_norm(x, 3, {}, {}), ErrorCode::kInvalidArgument, "3 groups don't divide the 4 channels");
+  EXPECT_ERROR(group_norm(x, 2, {}, {}, -1e-5), ErrorCode::kInvalidArgument,
+               "epsilon must be >= 0, got -1e-05");
+  EXPECT_ERROR(layer_norm(x, {}, {}, std::nan("")), ErrorCode::kInvalidArgument,
+               "[layer_norm] epsilon must be >= 0");
+  EXPECT_ERROR(rms_norm(x, {}, -1), ErrorCode::kInvalidArgument, "[rms_norm] epsilon must be >= 0, got -1");
   EXPECT_ERROR(group_norm(ones({4}), 2, {}, {}), ErrorCode::kShapeMismatch, "(N, ..., C)");
   EXPECT_ERROR(instance_norm(Tensor(), {}, {}), ErrorCode::kShapeMismatch, "undefined");
   EXPECT_ERROR(batch_norm(x, ones({3}), {}), ErrorCode::kShapeMismatch, "input 1 must be");

@@ -22,6 +22,8 @@ TEST(Creation, RefusesWhatAnIntegerCannotHold) {
   EXPECT_EQ(from_vector({3}, {255, 0, 1.75}, DType::kU8).to_vector(), (Values{255, 0, 1}))
       << "fractions are cut";
   EXPECT_ERROR(from_vector({1}, {0x1p63}, DType::kI64), ErrorCode::kOutOfRange, "no number of i64");
+  EXPECT_EQ(arange(256, DType::kU8).to_vector().back(), 255);
+  EXPECT_ERROR(arange(257, DType::kU8), ErrorCode::kOutOfRange, "no number of u8");
 }
 
 TEST(Pad, RefusesABorderThatTheTensorCannotHold) {

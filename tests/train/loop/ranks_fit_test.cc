@@ -100,6 +100,16 @@ TEST_P(RanksFit, WhatMustBeTheSameOnAllIsComparedBeforeTheFirstStep) {
   EXPECT_THAT(run(1, "alone").text,
               HasSubstr("rank 1 has callbacks of all ranks: all, rank 0 has callbacks of all "
                         "ranks: all, model_checkpoint"));
+  EXPECT_THAT(run(1, "schedule").text, HasSubstr("rank 1 has learning rate 0.09"));
+  const std::string often = run(1, "often").text;
+  EXPECT_THAT(often,
+              HasSubstr("rank 1 has callback model_checkpoint: cp-{epoch:04d}, every 1 epochs, 7 steps,"));
+  EXPECT_THAT(often,
+              HasSubstr(", rank 0 has callback model_checkpoint: cp-{epoch:04d}, every 1 epochs, 0 steps,"));
+}
+
+TEST_P(RanksFit, WeightsThatDifferEndTheEpoch) {
+  EXPECT_THAT(run(3, "rates").text, HasSubstr("after epoch 1 'kernel' of rank 1 isn't what it is on rank 0"));
 }
 
 TEST_P(RanksFit, EndTogetherWhereTheLossOfOneIsNotFinite) {

@@ -1,8 +1,9 @@
 // A user's program as mpirun starts it, several times: each rank makes the same callbacks, which write into
 // the folder that it is told.
 //
-//   fit_ranks FOLDER EPOCHS [stops|saves|calls|best|recorder|alone|rows|nan|late-nan|twice]
-//   fit_ranks stand-still      the second rank, between its last collective and the end of MPI
+//   fit_ranks FOLDER EPOCHS
+//   [stops|saves|calls|best|recorder|alone|rows|nan|late-nan|twice|schedule|often|rates] fit_ranks
+//   stand-still      the second rank, between its last collective and the end of MPI
 #include <fmt/format.h>
 
 #include <chrono>
@@ -112,7 +113,8 @@ void fit(const fs::path& folder, int epochs, std::string_view wrong) {
   const int64_t count = calls ? 62 : best ? 14 : wrong == "rows" && !first_rank ? 8 : 12;
   auto batches = data::from_tensor_slices(ones({count, 2}), ones({count, 3})).batch(2);
   nn::Dense model{3};
-  optim::Adam optimizer({.learning_rate = 0.1});
+  const optim::Schedule schedule = optim::step_decay(0.1, 4, first_rank ? 0.5 : 0.9);
+  optim::Adam optimizer({.learning_rate = wrong == "schedule" ? schedule : optim::Schedule(0.1)});
   Trainer trainer{model, nn::mean_squared_error, optimizer};
   CsvLogger rows(folder / "rows.csv", {.append = true});
   TensorBoard tensor_board(folder / "board");
@@ -125,11 +127,16 @@ void fit(const fs::path& folder, int epochs, std::string_view wrong) {
              .mode = Mode::kMax,
              .save_top_k = 1};
   }
+  if (wrong == "often" && !first_rank) saved.every_steps = 7;
   ModelCheckpoint checkpoints(saved);
+  LambdaCallback rates({.on_epoch_begin = [&](RunState&) {
+    if (!first_rank) optimizer.set_learning_rate(0.05);
+  }});
   Wrong mistaken(wrong == "stops", wrong == "saves");
   std::vector<Callback*> callbacks = {&first, &rows, &tensor_board, &all};
   if (wrong != "alone" || first_rank) callbacks.push_back(&checkpoints);
   if (wrong == "stops" || wrong == "saves") callbacks.push_back(&mistaken);
+  if (wrong == "rates") callbacks.push_back(&rates);
   observe::Recorder recorder;
   trainer.fit(batches, {.epochs = epochs,
                         .steps_per_call = calls ? 4 : 1,
