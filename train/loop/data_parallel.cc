@@ -225,10 +225,10 @@ void DataParallel::compare_weights(const NamedVariables& weights, int epoch) {
   const auto ranks = static_cast<size_t>(group_.size());
   uint32_t own = 0;
   for (const auto& [name, weight] : weights) own = checksum(weight, own);
-  checksums_.resize(ranks);
-  group_.gather(std::as_bytes(std::span(&own, 1)), std::as_writable_bytes(std::span(checksums_)), "weights");
-  const auto different = std::ranges::adjacent_find(checksums_, std::not_equal_to());
-  if (different == checksums_.end()) return;
+  told_.resize(ranks);
+  group_.gather(std::as_bytes(std::span(&own, 1)), std::as_writable_bytes(std::span(told_)), "weights");
+  const auto different = std::ranges::adjacent_find(told_, std::not_equal_to());
+  if (different == told_.end()) return;
   std::vector<uint32_t> each, all(weights.size() * ranks);
   for (const auto& [name, weight] : weights) each.push_back(checksum(weight, 0));
   group_.gather(std::as_bytes(std::span(each)), std::as_writable_bytes(std::span(all)), "weights");
@@ -240,6 +240,15 @@ void DataParallel::compare_weights(const NamedVariables& weights, int epoch) {
         "changes weights must be the same on all ranks",
         epoch, weights[weight].first, i / weights.size());
   }
+}
+
+std::optional<int> DataParallel::first_that(bool yes) {
+  const uint32_t own = yes ? 1 : 0;
+  told_.resize(static_cast<size_t>(group_.size()));
+  group_.gather(std::as_bytes(std::span(&own, 1)), std::as_writable_bytes(std::span(told_)),
+                "whether to go on");
+  const auto found = std::ranges::find(told_, 1U);
+  return found == told_.end() ? std::nullopt : std::optional<int>(found - told_.begin());
 }
 
 void DataParallel::begin_draws(int64_t phase) {

@@ -11,6 +11,7 @@
 // for it. Such a step is trained with whole updates only.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -67,6 +68,9 @@ class DataParallel {
   /// Throws kInvalidArgument where trainable ones of `weights` aren't the same bits on all ranks, naming the
   /// first and a rank. Allocates nothing where they are, but for the first call.
   void compare_weights(const NamedVariables& weights, int epoch);
+
+  /// The first rank that says yes. Each has to call it.
+  std::optional<int> first_that(bool yes);
 
   /// Gives each of `averages`, which are floating, the mean of all ranks' on all of them: that of rank 0 plus
   /// the others' differences from it, in f64. Where all are equal they stay, bit for bit.
@@ -130,7 +134,7 @@ class DataParallel {
   int64_t step_exchanges_ = 0;
   int64_t first_draw_ = 0;  // of the present update
   std::vector<double> own_, all_;
-  std::vector<uint32_t> checksums_;  // of each rank's weights
+  std::vector<uint32_t> told_;  // by each rank
 };
 
 }  // namespace isochron::train

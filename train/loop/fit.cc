@@ -350,6 +350,13 @@ void Trainer::Fit::read_results_of_all(Results& results) {
   read_results(results);
 }
 
+/// What a callback of one rank has ended ends on all.
+void Trainer::Fit::agree_on_stop() {
+  if (run_.ranks == 1) return;
+  if (const std::optional<int> rank = parallel_->first_that(!run_.stop_reason.empty()))
+    run_.stop(fmt::format("a callback of rank {} has ended the training", *rank));
+}
+
 /// The declared point of a read within an epoch.
 void Trainer::Fit::report() {
   const bool ranks = run_.ranks > 1;
@@ -366,6 +373,7 @@ void Trainer::Fit::report() {
     if (!ranks) read_results(results_);
     callbacks_.notify(&Callback::on_batch_end, results_);
   }
+  agree_on_stop();
   if (!progress_.due()) return;
   const OptionalPhase phase(recorder_, Phase::kLog, "progress");
   const comm::Doing doing(activity_, kPrinting);
@@ -429,6 +437,7 @@ void Trainer::Fit::end_epoch() {
   }
   if (options_.validation_data && run_.epoch % options_.validation_frequency == 0) validate(record.results);
   callbacks_.notify(&Callback::on_epoch_end, record.results);
+  agree_on_stop();
   {
     const OptionalPhase phase(recorder_, Phase::kLog, "progress");
     const comm::Doing doing(activity_, kPrinting);

@@ -62,6 +62,7 @@ class Trainer::Fit final : public SavableRun {
   void read_results_of_all(Results& results);
   const NamedVariables& tallies();
   void merge_averages();
+  void agree_on_stop();
   bool stop_due();
   std::vector<std::string> settings_of_all() const;
   void report();

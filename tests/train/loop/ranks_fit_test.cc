@@ -108,6 +108,14 @@ TEST_P(RanksFit, WhatMustBeTheSameOnAllIsComparedBeforeTheFirstStep) {
               HasSubstr(", rank 0 has callback model_checkpoint: cp-{epoch:04d}, every 1 epochs, 0 steps,"));
 }
 
+TEST_P(RanksFit, WhatACallbackOfOneRankEndsEndsOnAll) {
+  for (const char* how : {"ends", "ends-late"}) {
+    const Outcome outcome = run(4, how);
+    EXPECT_EQ(outcome.status, 0) << outcome.text;
+    EXPECT_THAT(outcome.text, HasSubstr("stopped: a callback of rank 1 has ended the training")) << how;
+  }
+}
+
 TEST_P(RanksFit, WeightsThatDifferEndTheEpoch) {
   EXPECT_THAT(run(3, "rates").text, HasSubstr("after epoch 1 'kernel' of rank 1 isn't what it is on rank 0"));
 }

@@ -1,9 +1,9 @@
 // A user's program as mpirun starts it, several times: each rank makes the same callbacks, which write into
 // the folder that it is told.
 //
-//   fit_ranks FOLDER EPOCHS
-//   [stops|saves|calls|best|recorder|alone|rows|nan|late-nan|twice|schedule|often|rates] fit_ranks
-//   stand-still      the second rank, between its last collective and the end of MPI
+//   fit_ranks FOLDER EPOCHS [HOW]   stops, saves, calls, best, recorder, alone, rows, nan, late-nan, twice,
+//                                   schedule, often, rates, ends, ends-late
+//   fit_ranks stand-still           the second rank, between its last collective and the end of MPI
 #include <fmt/format.h>
 
 #include <chrono>
@@ -137,12 +137,23 @@ void fit(const fs::path& folder, int epochs, std::string_view wrong) {
   if (wrong != "alone" || first_rank) callbacks.push_back(&checkpoints);
   if (wrong == "stops" || wrong == "saves") callbacks.push_back(&mistaken);
   if (wrong == "rates") callbacks.push_back(&rates);
+  const auto end = [first_rank](RunState& run) {
+    if (!first_rank && run.epoch == 2) run.stop("enough");
+  };
+  LambdaCallback ends({.on_batch_end =
+                           [&](RunState& run, const Results&) {
+                             if (wrong == "ends") end(run);
+                           },
+                       .on_epoch_end = [&](RunState& run, const Results&) { end(run); }});
+  if (wrong.starts_with("ends")) callbacks.push_back(&ends);
   observe::Recorder recorder;
   trainer.fit(batches, {.epochs = epochs,
                         .steps_per_call = calls ? 4 : 1,
                         .callbacks = callbacks,
                         .recorder = wrong == "recorder" && first_rank ? &recorder : nullptr,
-                        .report_every = calls ? 10 : 100});
+                        .report_every = calls             ? 10
+                                        : wrong == "ends" ? 1
+                                                          : 100});
 }
 
 }  // namespace
