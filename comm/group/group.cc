@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <bit>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -17,6 +18,9 @@
 
 namespace isochron::comm {
 namespace {
+
+/// Ranks compare what they call in the first calls, and then each time as many have been made again.
+constexpr uint32_t kComparedCalls = 64;
 
 /// A collective that is a function, for calls of the host.
 template <typename F>
@@ -62,6 +66,8 @@ Group::Group(const std::function<std::unique_ptr<Communicator>()>& open) {
       size_ = communicator_->size();
       description_ = communicator_->description();
       notes_ = RankNotes(rank_, size_);
+      own_call_.resize(static_cast<size_t>(size_));
+      calls_of_ranks_.resize(static_cast<size_t>(size_));
     } catch (...) {
       failure_ = std::current_exception();
     }
@@ -108,6 +114,30 @@ void Group::work_through() {
   communicator_.reset();
 }
 
+std::string Group::Call::text() const {
+  return bytes > 0 ? fmt::format("{} of {} bytes", label, bytes) : std::string(label);
+}
+
+/// Throws where ranks don't make the same call: the transport would mix up what they send, or wait for ever.
+void Group::compare_ranks(const Collective& collective, uint32_t number) {
+  Call& own = calls_of_ranks_[static_cast<size_t>(rank_)];
+  own = {.content = collective.content_, .bytes = collective.bytes_};
+  std::strncpy(own.label, collective.label_, sizeof own.label - 1);
+  std::ranges::fill(own_call_, own);
+  const auto data = std::as_bytes(std::span(own_call_));
+  communicator_->all_to_all(data.data(), reinterpret_cast<std::byte*>(calls_of_ranks_.data()),
+                            {data.size(), sizeof(Call)});
+  for (int rank = 1; rank < size_; ++rank) {
+    const Call &first = calls_of_ranks_[0], &other = calls_of_ranks_[static_cast<size_t>(rank)];
+    require(other == first, ErrorCode::kCommunication, "group",
+            "the ranks make different calls: number {} is {} on rank 0, and {}{} on rank {}; all ranks must "
+            "make the "
+            "same ones in the same order",
+            number, first.text(), other.text(),
+            other.text() == first.text() ? " of another dtype, shape, order or root" : "", rank);
+  }
+}
+
 /// The oldest of the queue. By who holds `working_`.
 void Group::run_next() {
   const uint32_t next = done_.load(std::memory_order_relaxed);
@@ -117,6 +147,7 @@ void Group::run_next() {
       const SingleThreadLibraryCall library;  // what MPI allocates is its own
       Collective& collective = *queue_[next % kQueued];
       activity_.begin(collective.label_, static_cast<int64_t>(collective.bytes_));
+      if (next < kComparedCalls || std::has_single_bit(next + 1)) compare_ranks(collective, next + 1);
       const size_t bytes = collective.run(*communicator_);
       bytes_sent_.fetch_add(static_cast<int64_t>(bytes), std::memory_order_relaxed);
       count(Counter::kCollectives, 1);

@@ -33,10 +33,12 @@ class Collective {
   Collective(const Collective&) = delete;
   Collective& operator=(const Collective&) = delete;
   virtual ~Collective() = default;
-  /// What messages call it: a text that lives as long as the program, and the bytes of its data.
-  void describe(const char* label, size_t bytes) {
+  /// What messages call it: a text that lives as long as the program, and the bytes of its data. `content`: a
+  /// hash of what these are (dtypes, shapes, a root), which must be the same on all ranks too.
+  void describe(const char* label, size_t bytes, uint64_t content = 0) {
     label_ = label;
     bytes_ = bytes;
+    content_ = content;
   }
 
  protected:
@@ -48,6 +50,7 @@ class Collective {
   uint32_t number_ = 0;  // of its newest start
   const char* label_ = "collective";
   size_t bytes_ = 0;
+  uint64_t content_ = 0;
 };
 
 /// What a group has done so far.
@@ -58,6 +61,8 @@ struct CommunicationStats {
   int64_t exposed_ns = 0;  // whoever waited for a collective
 };
 
+/// All ranks make the same calls in the same order. They compare what they call in the first 64 calls, and
+/// when as many have been made again: kCommunication on all of them where one differs.
 class Group {
  public:
   /// `open` makes the transport, on the group's thread, which also destroys it; it is used by one thread at a
@@ -136,7 +141,16 @@ class Group {
   std::mutex working_;  // held by who makes calls of the transport
   std::unique_ptr<Communicator> communicator_;
   Collective* queue_[kQueued] = {};
-  std::atomic<uint32_t> started_{0};  // counts, which may wrap
+  /// What a rank calls, for others to compare.
+  struct Call {
+    uint64_t content = 0, bytes = 0;
+    char label[48] = {};
+    bool operator==(const Call&) const = default;
+    std::string text() const;
+  };
+  void compare_ranks(const Collective& collective, uint32_t number);
+  std::vector<Call> own_call_, calls_of_ranks_;  // one for each rank
+  std::atomic<uint32_t> started_{0};             // counts, which may wrap
   std::atomic<uint32_t> done_{0};
   std::atomic<int> ending_{kNot};
   uint32_t last_ = 0;    // the number of an end together; written before ending_ is set

@@ -3,7 +3,15 @@
 #include <cstring>
 #include <utility>
 
+#include "isochron/core/base/hash.h"
+
 namespace isochron::ops {
+
+uint64_t hash_of(std::span<const TensorSpec> tensors) {
+  uint64_t hash = kHashOfNothing;
+  for (const TensorSpec& spec : tensors) hash = hash_more(hash, spec.str());
+  return hash;
+}
 
 /// Those of a dtype lie together. Each begins where a kernel may write it.
 PackedSum::PackedSum(std::shared_ptr<comm::Group> group, std::span<const TensorSpec> tensors, Content content)
@@ -20,7 +28,8 @@ PackedSum::PackedSum(std::shared_ptr<comm::Group> group, std::span<const TensorS
   }
   for (const TensorSpec& spec : tensors) bytes_.push_back(spec.size_bytes());
   sum_.emplace(group_->size(), std::move(runs));
-  if (content != Content::kTensors) sum_->describe("sums of gradients", packed_);
+  sum_->describe(content == Content::kTensors ? "all_reduce" : "sums of gradients", packed_,
+                 hash_of(tensors));
 }
 
 /// Where `bytes` more begin.

@@ -2,6 +2,7 @@
 // the ranks' notes (comm/group/rank_notes.h) go with them.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -12,6 +13,9 @@
 #include "isochron/core/tensor/shape.h"
 
 namespace isochron::ops {
+
+/// Of dtypes and shapes, for comm::Collective::describe.
+uint64_t hash_of(std::span<const TensorSpec> tensors);
 
 class PackedSum {
  public:

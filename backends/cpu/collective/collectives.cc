@@ -4,6 +4,7 @@
 #include "isochron/comm/group/tree_sum.h"
 #include "isochron/core/base/checked.h"
 #include "isochron/ops/collective/collectives.h"
+#include "isochron/ops/collective/packed_sum.h"
 
 namespace isochron::ops {
 namespace {
@@ -73,7 +74,9 @@ class AllReduceWaitKernel final : public graph::Kernel {
 template <typename Call>
 class CallOnBytes final : public comm::Collective {
  public:
-  CallOnBytes(Call call, const char* label, size_t bytes) : call_(std::move(call)) { describe(label, bytes); }
+  CallOnBytes(Call call, const char* label, size_t bytes, uint64_t content) : call_(std::move(call)) {
+    describe(label, bytes, content);
+  }
   std::byte* data = nullptr;
 
  protected:
@@ -88,7 +91,8 @@ class AllGatherKernel final : public CollectiveKernel {
   explicit AllGatherKernel(const KernelRequest& request)
       : CollectiveKernel(request),
         bytes_(request.inputs[0].size_bytes()),
-        gather_(Gather{bytes_}, "all_gather", bytes_ * static_cast<size_t>(group_->size())) {}
+        gather_(Gather{bytes_}, "all_gather", bytes_ * static_cast<size_t>(group_->size()),
+                hash_of(request.inputs)) {}
 
   void run(const KernelArgs& args) override {
     copy_bytes(args.outputs[0] + static_cast<size_t>(group_->rank()) * bytes_, args.inputs[0], bytes_);
@@ -116,7 +120,9 @@ class ReduceScatterKernel final : public CollectiveKernel {
       : CollectiveKernel(request),
         bytes_(request.inputs[0].size_bytes()),
         own_bytes_(request.outputs[0].size_bytes()),
-        sum_(group_->size(), {request.inputs[0].dtype, bytes_}, own_bytes_) {}
+        sum_(group_->size(), {request.inputs[0].dtype, bytes_}, own_bytes_) {
+    sum_.describe("reduce_scatter", bytes_, hash_of(request.inputs));
+  }
 
   /// Its input is read only, so it is summed up in a copy.
   size_t workspace_bytes() const override {
@@ -143,7 +149,9 @@ class BroadcastKernel final : public CollectiveKernel {
       : CollectiveKernel(request),
         bytes_(request.inputs[0].size_bytes()),
         broadcast_(Broadcast{bytes_, static_cast<int>(request.attributes.get<int64_t>("root"))}, "broadcast",
-                   bytes_) {}
+                   bytes_,
+                   hash_of(request.inputs) + static_cast<uint64_t>(request.attributes.get<int64_t>("root"))) {
+  }
 
   void run(const KernelArgs& args) override {
     copy_bytes(args.outputs[0], args.inputs[0], bytes_);

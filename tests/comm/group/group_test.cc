@@ -51,6 +51,21 @@ TEST(Group, MoreCanBeStartedThanItsQueueHoldsAlsoForWhoeverWaits) {
   });
 }
 
+TEST(Group, RanksThatMakeDifferentCallsAreNamed) {
+  run_ranks(3, [](const Members& group) {
+    group->barrier("begin");
+    std::vector<std::byte> own(8), all(24);
+    const auto call = [&] {
+      if (group->rank() == 2) return group->barrier("a barrier");
+      group->gather(own, all, "numbers");
+    };
+    EXPECT_ERROR(
+        call(), ErrorCode::kCommunication,
+        "the ranks make different calls: number 2 is numbers of 24 bytes on rank 0, and a barrier on rank 2");
+    EXPECT_ERROR(group->barrier(), ErrorCode::kCommunication, "different calls");  // no further one is made
+  });
+}
+
 TEST(Group, WhatWasStartedIsDoneBeforeItIsLeft) {
   run_ranks(2, [](const Members& group) {
     Meeting meeting;

@@ -63,6 +63,30 @@ TEST(Collectives, GatherScatterAndBroadcast) {
   });
 }
 
+TEST(Collectives, OtherShapesDtypesAndRootsAreRefused) {
+  const auto refused = [](const std::function<void(const Group&)>& call, const char* text) {
+    run_ranks(2, [&](const Group& group) { EXPECT_ERROR(call(group), ErrorCode::kCommunication, text); });
+  };
+  refused(
+      [](const Group& group) {
+        all_reduce(own(group, group->rank() == 0 ? Shape{3, 4} : Shape{2, 6}), group);
+      },
+      "on rank 0, and all_reduce of 48 bytes of another dtype, shape, order or root on rank 1");
+  refused([](const Group& group) { broadcast(own(group, {2}), group->rank(), group); },
+          "on rank 0, and broadcast of 8 bytes of another dtype, shape, order or root on rank 1");
+  refused(
+      [](const Group& group) {
+        all_gather(own(group, {2}, group->rank() == 0 ? DType::kF64 : DType::kI64), group);
+      },
+      "all_gather of 32 bytes of another dtype");
+  refused(
+      [](const Group& group) {
+        if (group->rank() == 0) all_reduce(own(group, {4}), group);
+        if (group->rank() == 1) all_gather(own(group, {4}), group);
+      },
+      "number 1 is all_reduce of 16 bytes on rank 0, and all_gather of 32 bytes on rank 1");
+}
+
 TEST(Collectives, ASecondGradientGoesThroughABroadcastOnAllRanks) {
   run_ranks(2, [](const Group& group) {
     auto step = capture([&](const Tensor& x) {
