@@ -44,8 +44,10 @@ void parse_analyze_log(Input input) {
   const size_t end = std::min(text.find('\n'), text.size());
   std::string pattern(text.substr(0, end));
   if (pattern.empty()) pattern = "()";
-  read_times(
-      {.path = file_of(input.subspan(std::min(end + 1, input.size()))), .pattern = pattern, .unit = "us"});
+  const bool names_unit = std::ranges::count(pattern, '(') > 1;
+  read_times({.path = file_of(input.subspan(std::min(end + 1, input.size()))),
+              .pattern = pattern,
+              .unit = names_unit ? "" : "us"});
 }
 
 /// Up to a newline the columns' names or numbers, separated by blanks: time, work, rank, phase; from there on
