@@ -97,7 +97,7 @@ std::string checksum_of(std::initializer_list<Tensor> tensors) {
 }  // namespace
 
 void TrainSession::trains_on(std::initializer_list<Tensor> data) {
-  if (!options_.checkpoint.empty()) data_checksum_ = checksum_of(data);
+  if (!options_.checkpoint.empty() || optimizer_.group().size() > 1) data_checksum_ = checksum_of(data);
 }
 
 /// What a resumed run must have in common with the one before.
@@ -109,7 +109,7 @@ std::vector<train::FitOptions::Setting> TrainSession::settings() const {
       {"--seed", std::to_string(options_.seed)},
       {"--optimizer", optimizer_name_},
       {"--learning-rate", fmt::format("{}", learning_rate_)},
-      {"--accumulate", std::to_string(batches_per_update())},
+      {"--accumulate times ranks", std::to_string(batches_per_update())},
       {"--exact-sums", options_.exact_sums ? "yes" : "no"},
       {"--sync-batch-norm", options_.sync_batch_norm ? "yes" : "no"},
       {"--precision", std::string(precision_name(options_.precision))},

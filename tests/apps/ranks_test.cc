@@ -169,6 +169,8 @@ TEST_P(Ranks, WhatRanksTrainMustBeTheSame) {
   };
   for (const auto& [option, text] :
        {std::pair{"--seed 2", "rank 1 has --seed 2, rank 0 has --seed 0"},
+        std::pair{"--accumulate 3",
+                  "rank 1 has --accumulate times ranks 6, rank 0 has --accumulate times ranks 2"},
         std::pair{"--optimizer rmsprop", "rank 1 has --optimizer rmsprop, rank 0 has --optimizer adam"},
         std::pair{"--precision mixed_bf16", "rank 1 has precision mixed_bf16, rank 0 has precision f32"},
         std::pair{"--batch 16", "rank 1 has --batch 16, rank 0 has --batch 32"}}) {
