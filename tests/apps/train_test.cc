@@ -387,7 +387,7 @@ TEST_F(TrainCommand, ARunIsResumedUnderItsOwnSettingsAlone) {
   EXPECT_THAT(train(run + " --epochs 2 --resume --accumulate 5 --optimizer lamb --seed 3"),
               Ends(2, "--seed: 0 in the checkpoint, 3 here; --optimizer: adam in the checkpoint, lamb here"));
   EXPECT_THAT(train(run + " --epochs 2 --resume --accumulate 5"),
-              Ends(2, "--accumulate: 2 in the checkpoint, 5 here"));
+              Ends(2, "--accumulate times ranks: 2 in the checkpoint, 5 here"));
   EXPECT_THAT(train(run + " --epochs 2 --resume --accumulate 2"), Ends(0, "")) << "more epochs are welcome";
 }
 
