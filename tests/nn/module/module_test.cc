@@ -10,6 +10,7 @@
 #include "isochron/ops/matmul/matmul.h"
 #include "isochron/ops/shape/creation.h"
 #include "support/expect_error.h"
+#include "support/sanitizers.h"
 
 namespace isochron::nn {
 namespace {
@@ -158,6 +159,7 @@ TEST(Module, IsNoMemberOfItself) {
 }
 
 TEST(Module, WeightsBeyondTheMemoryAreATypedError) {
+  if (kSanitizer) GTEST_SKIP() << "its operator new doesn't throw";
   Embedding table(int64_t{1} << 50, 4);
   EXPECT_ERROR(table(arange(2)), ErrorCode::kOutOfMemory, "f32(1125899906842624, 4)");
 }
