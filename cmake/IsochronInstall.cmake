@@ -11,6 +11,7 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/isochronConfigVersion.cma
 install(FILES ${PROJECT_BINARY_DIR}/isochronConfig.cmake ${PROJECT_BINARY_DIR}/isochronConfigVersion.cmake
               ${CMAKE_CURRENT_LIST_DIR}/FindOneDNN.cmake ${CMAKE_CURRENT_LIST_DIR}/FindIsal.cmake
               ${CMAKE_CURRENT_LIST_DIR}/FindLibzip.cmake ${CMAKE_CURRENT_LIST_DIR}/FindLibdw.cmake
+              ${CMAKE_CURRENT_LIST_DIR}/IsochronFind.cmake
         DESTINATION ${package_folder})
 
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})

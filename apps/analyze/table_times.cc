@@ -9,6 +9,7 @@
 
 #include "isochron/apps/analyze/time_sources.h"
 #include "isochron/core/base/error.h"
+#include "isochron/core/text/encoding.h"
 #include "isochron/core/text/terminal_text.h"
 #include "isochron/data/formats/csv_scanner.h"
 #include "isochron/observe/statistics/statistics.h"
@@ -175,8 +176,7 @@ IterationTimes times_of_table(InputStream& stream, const TimesOptions& options) 
   const std::string where = name_of(options.path);
   const auto begin = stream.peek_lines();
   std::string_view line(reinterpret_cast<const char*>(begin.data()), begin.size());
-  line = line.substr(0, line.find('\n'));
-  if (line.starts_with("\xef\xbb\xbf")) line.remove_prefix(3);
+  line = without_byte_order_mark(line.substr(0, line.find('\n')));
   data::CsvScanner rows(stream, separator_of(line), kLongestRow);
   require(rows.next_row(), ErrorCode::kBadFormat, where, "has no row of data");
   const Columns columns = chosen_columns(rows, options, where);

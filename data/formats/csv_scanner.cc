@@ -9,7 +9,6 @@ namespace isochron::data {
 namespace {
 
 constexpr int kEnd = -1;
-constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 std::string_view text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};

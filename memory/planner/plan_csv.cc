@@ -118,10 +118,8 @@ class Reader {
 BufferTable read_buffers_csv(const std::filesystem::path& path) {
   const std::vector<std::byte> bytes = read_file(path, kLargestFileBytes);
   refuse_wide_text(std::span(bytes).first(std::min<size_t>(bytes.size(), 1 << 16)), path.string());
-  std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
-  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
-  return Reader(path, text).read();
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return Reader(path, without_byte_order_mark(text)).read();
 }
 
 void write_plan_csv(std::ostream& out, const BufferTable& table, const MemoryPlan& plan) {

@@ -12,6 +12,9 @@
 namespace isochron::nn {
 namespace {
 
+constexpr int kDeepest = 256;  // modules within each other
+thread_local int t_nested_lists = 0;
+
 thread_local bool t_training = true;
 thread_local std::vector<Module*> t_entered;  // whose scopes are open, the innermost last
 
@@ -76,13 +79,6 @@ std::vector<Variable> without_names(const Module::NamedVariables& named) {
   for (const auto& [name, variable] : named) result.push_back(variable);
   return result;
 }
-
-}  // namespace
-
-namespace {
-
-constexpr int kDeepest = 256;
-thread_local int t_nested_lists = 0;
 
 }  // namespace
 

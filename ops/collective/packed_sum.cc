@@ -3,13 +3,13 @@
 #include <cstring>
 #include <utility>
 
-#include "isochron/core/base/hash.h"
+#include "isochron/graph/ir/attributes.h"
 
 namespace isochron::ops {
 
 uint64_t hash_of(std::span<const TensorSpec> tensors) {
-  uint64_t hash = kHashOfNothing;
-  for (const TensorSpec& spec : tensors) hash = hash_more(hash, spec.str());
+  uint64_t hash = tensors.size();
+  for (const TensorSpec& spec : tensors) hash = graph::hash_spec(hash, spec);
   return hash;
 }
 

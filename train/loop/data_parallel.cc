@@ -133,7 +133,8 @@ DataParallel::DataParallel(optim::Optimizer& optimizer, const data::Dataset& bat
             optimizer_.apply_nothing(optimizer_.parameters());
             return std::vector<Tensor>{};
           },
-          {.name = "update without a batch"}) {
+          {.name = "update without a batch"}),
+      told_(static_cast<size_t>(group_.size())) {
   dataset_.set_epoch(batches.next_epoch());
   group_.notes().request(false);  // an end that an earlier fit was asked for too late to tell the others
 }
@@ -225,7 +226,6 @@ void DataParallel::compare_weights(const NamedVariables& weights, int epoch) {
   const auto ranks = static_cast<size_t>(group_.size());
   uint32_t own = 0;
   for (const auto& [name, weight] : weights) own = checksum(weight, own);
-  told_.resize(ranks);
   group_.gather(std::as_bytes(std::span(&own, 1)), std::as_writable_bytes(std::span(told_)), "weights");
   const auto different = std::ranges::adjacent_find(told_, std::not_equal_to());
   if (different == told_.end()) return;
@@ -244,7 +244,6 @@ void DataParallel::compare_weights(const NamedVariables& weights, int epoch) {
 
 std::optional<int> DataParallel::first_that(bool yes) {
   const uint32_t own = yes ? 1 : 0;
-  told_.resize(static_cast<size_t>(group_.size()));
   group_.gather(std::as_bytes(std::span(&own, 1)), std::as_writable_bytes(std::span(told_)),
                 "whether to go on");
   const auto found = std::ranges::find(told_, 1U);

@@ -66,7 +66,7 @@ class DataParallel {
   void agree(const std::vector<std::string>& settings, const NamedVariables& variables);
 
   /// Throws kInvalidArgument where trainable ones of `weights` aren't the same bits on all ranks, naming the
-  /// first and a rank. Allocates nothing where they are, but for the first call.
+  /// first and a rank. Allocates nothing where they are.
   void compare_weights(const NamedVariables& weights, int epoch);
 
   /// The first rank that says yes. Each has to call it.

@@ -92,10 +92,7 @@ History Trainer::Fit::run() {
   callbacks_.notify(&Callback::on_train_begin);
   check_what_is_saved();
   if (resumed) resume(*resumed);
-  if (run_.ranks > 1) {
-    parallel_->agree(settings_of_all(), weights());
-    parallel_->compare_weights(weights(), run_.epoch);
-  }
+  if (run_.ranks > 1) parallel_->agree(settings_of_all(), weights());
   if (parallel_ != nullptr) parallel_->begin_draws(trainer_.functions_.optimizer->phase());
   if (parallel_ != nullptr && recorder_ != nullptr) rank_record_.emplace(*recorder_, parallel_->group());
   first_epoch_ = run_.epoch + (epoch_done_ ? 1 : 0);
