@@ -3,6 +3,8 @@
 
 def faults(mutant):
     return [
+        mutant("sums-of-another-group-of-units", "backends/cpu/recurrent/recurrent_blocks.cc", "block.sums + i * group_sums + r * columns",
+               "block.sums + i % 2 * group_sums + r * columns", "ops", "RecurrentOps.GiveTheSameBitsForARow*"),
         mutant("padding-in-products-of-sequences", "ops/recurrent/recurrent.cc",
                "return where(within, x, scalar(0, x.dtype()));", "return x;", "ops", "DeviceKernels.RecurrentLayersNeverReadPadding"),
         mutant("zeros-of-two-signs-equal", "graph/ir/attributes.cc", "return bits(*number) == bits(std::get<double>(b));",

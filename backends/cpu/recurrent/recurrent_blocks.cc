@@ -41,7 +41,7 @@ struct ForwardBlock {
   int64_t stride;  // of operands
   int64_t c_stride;
   int64_t h_stride;
-  T* sums;     // rows x slot_columns, of one group
+  T* sums;     // cell_groups x whole rows x slot_columns
   T* c;        // rows x padded_units
   O* operand;  // [x_t | h], rows x operand_stride; in bf16 with zeros beyond
   O* next;     // the same of the next step
@@ -49,45 +49,55 @@ struct ForwardBlock {
   T* next_h;
 };
 
-/// One group of units of one step, all rows.
+/// Row r and group g of one step, from its sums.
 template <class Cell, typename E, typename O>
-void forward_cells(const ForwardBlock<E, O>& block, int64_t time, int64_t g) {
+HWY_INLINE void forward_cell(const ForwardBlock<E, O>& block, int64_t time, int64_t r, int64_t g,
+                             const ComputeType<E>* sums) {
   using T = ComputeType<E>;
   const RecurrentForward<E, O>& call = block.call;
   const RecurrentShape& shape = call.shape;
   const hn::ScalableTag<T> d;
   const Group<O> group(shape, g);
   const int64_t first = g * shape.lanes;
+  const int64_t n = block.begin + r;
+  const int64_t step_row = time * shape.batch + n;
+  CellForward<T> cell;
+  cell.h = hn::LoadU(d, block.h + r * block.h_stride + first);
+  T* c = block.c + r * block.c_stride + first;
+  cell.c = hn::LoadU(d, c);
+  const bool active = !call.lengths || time < call.lengths[n];
+  if (active) {
+    for (int64_t s = 0; s < kRecurrentSlots; ++s) cell.gates[s] = hn::LoadU(d, sums + s * shape.lanes);
+    Cell::template forward<T>(cell);
+  } else {
+    for (auto& gate : cell.gates) gate = hn::Zero(d);
+  }
+  hn::StoreU(cell.h, d, block.next_h + r * block.h_stride + first);
+  const auto h = Operand<O>::round(cell.h);
+  if constexpr (!std::is_same_v<O, T>) {
+    Operand<O>::write(h, block.next + r * block.stride + shape.features + first, group.lanes());
+  }
+  if (call.sequence) {
+    group.store(active ? h : hn::Zero(hn::DFromV<decltype(h)>()), call.sequence, n * shape.steps + time);
+  }
+  if (call.gates) {
+    for (int64_t s = 0; s < kRecurrentSlots; ++s) group.store_gate(cell.gates[s], call.gates, step_row, s);
+  }
+  if constexpr (Cell::kHasCell) {
+    hn::StoreU(cell.c, d, c);
+    if (call.cells) group.store(cell.c, call.cells, step_row);
+  }
+}
+
+/// All rows of `count` groups from `first` on, a row's groups one after the other, as they lie in the gates.
+/// The block comes by value, as that of backward_cells.
+template <class Cell, typename E, typename O>
+void forward_cells(const ForwardBlock<E, O> block, int64_t time, int64_t first, int64_t count) {
+  const int64_t columns = block.call.shape.slot_columns();
+  const int64_t group_sums = block.call.shape.whole_rows(block.rows) * columns;
   for (int64_t r = 0; r < block.rows; ++r) {
-    const int64_t n = block.begin + r;
-    const int64_t step_row = time * shape.batch + n;
-    CellForward<T> cell;
-    cell.h = hn::LoadU(d, block.h + r * block.h_stride + first);
-    T* c = block.c + r * block.c_stride + first;
-    cell.c = hn::LoadU(d, c);
-    const bool active = !call.lengths || time < call.lengths[n];
-    if (active) {
-      for (int64_t s = 0; s < kRecurrentSlots; ++s) {
-        cell.gates[s] = hn::LoadU(d, block.sums + r * shape.slot_columns() + s * shape.lanes);
-      }
-      Cell::template forward<T>(cell);
-    } else {
-      for (auto& gate : cell.gates) gate = hn::Zero(d);
-    }
-    hn::StoreU(cell.h, d, block.next_h + r * block.h_stride + first);
-    const auto h = Operand<O>::round(cell.h);
-    if constexpr (!std::is_same_v<O, T>) {
-      Operand<O>::write(h, block.next + r * block.stride + shape.features + first, group.lanes());
-    }
-    if (call.sequence) {
-      group.store(active ? h : hn::Zero(hn::DFromV<decltype(h)>()), call.sequence, n * shape.steps + time);
-    }
-    if (call.gates) {
-      for (int64_t s = 0; s < kRecurrentSlots; ++s) group.store_gate(cell.gates[s], call.gates, step_row, s);
-    }
-    if constexpr (Cell::kHasCell) {
-      hn::StoreU(cell.c, d, c);
-      if (call.cells) group.store(cell.c, call.cells, step_row);
+    for (int64_t i = 0; i < count; ++i) {
+      forward_cell<Cell>(block, time, r, first + i, block.sums + i * group_sums + r * columns);
     }
   }
 }
@@ -101,7 +111,7 @@ ForwardBlock<E, O> forward_memory(const RecurrentForward<E, O>& call, int64_t be
   Scratch scratch(memory);
   ForwardBlock<E, O> block{call, begin, rows, stride, shape.padded_units(), stride, {}, {}, {}, {}, {}, {}};
   const int64_t operands = shape.whole_rows(rows) * stride;
-  block.sums = scratch.take<T>(shape.whole_rows(rows) * shape.slot_columns());
+  block.sums = scratch.take<T>(shape.cell_groups(rows) * shape.whole_rows(rows) * shape.slot_columns());
   block.operand = scratch.take<O>(operands);
   block.next = scratch.take<O>(operands);
   block.c = scratch.take<T>(rows * block.c_stride);
@@ -130,6 +140,8 @@ void forward_block(const RecurrentForward<E, O>& call, int64_t begin, int64_t en
   const int64_t stride = shape.operand_stride<O>();
   const int64_t depth = shape.whole_depth<O>(shape.depth());
   const int64_t columns = shape.slot_columns();
+  const int64_t group_sums = shape.whole_rows(rows) * columns;
+  const int64_t most = shape.cell_groups(rows);
   const TileRegisters registers(shape.tiles);
   ForwardBlock<E, O> block = forward_memory(call, begin, rows, scratch);
   for (int64_t s = 0; s < shape.steps; ++s) {
@@ -137,10 +149,14 @@ void forward_block(const RecurrentForward<E, O>& call, int64_t begin, int64_t en
     copy_rows(rows, shape.features, call.x + (begin * shape.steps + time) * shape.features,
               shape.steps * shape.features, block.operand, stride);
     const Left<O> left{block.operand, stride, kTogether<O>, 0, depth / kTogether<O>, 1, shape.tiles};
-    for (int64_t g = 0; g < shape.groups(); ++g) {
-      multiply_block<O>({rows, columns, left, call.weights + g * depth * columns, columns * kTogether<O>,
-                         call.bias + g * columns, 0, block.sums, columns});
-      forward_cells<Cell>(block, time, g);
+    for (int64_t g = 0; g < shape.groups(); g += most) {
+      const int64_t count = std::min(most, shape.groups() - g);
+      for (int64_t i = 0; i < count; ++i) {
+        multiply_block<O>({rows, columns, left, call.weights + (g + i) * depth * columns,
+                           columns * kTogether<O>, call.bias + (g + i) * columns, 0,
+                           block.sums + i * group_sums, columns});
+      }
+      forward_cells<Cell>(block, time, g, count);
     }
     std::swap(block.operand, block.next);
     std::swap(block.h, block.next_h);

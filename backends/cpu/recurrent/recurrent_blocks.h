@@ -12,6 +12,7 @@
 // in tile registers, which need whole tiles of rows and depth. Sums, cells and states are of T either way.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -45,6 +46,13 @@ struct RecurrentShape {
   int64_t block_rows() const { return tiles ? 128 : 48; }
   /// `count` rows of a product's left operand and result, with those computed for nothing.
   int64_t whole_rows(int64_t count) const { return tiles ? align_up(count, kTileRows) : count; }
+  /// Groups whose products of a step come before their cells: as many as keep the sums in cache. The more,
+  /// the longer the runs in which cells write the gates of a row.
+  int64_t cell_groups(int64_t rows) const {
+    constexpr int64_t kNumbers = 16 * 1024;
+    const int64_t most = kNumbers / (std::max<int64_t>(whole_rows(rows), 1) * slot_columns());
+    return std::max<int64_t>(1, std::min(most, groups()));
+  }
   /// Numbers of a row [x_t | h], in bf16 a multiple of the lanes.
   template <typename O>
   int64_t operand_stride() const {
@@ -141,7 +149,8 @@ bool recurrent_multiplies_pairs();
 template <typename E, typename O>
 size_t forward_scratch(const RecurrentShape& shape, int64_t rows) {
   const int64_t whole_rows = shape.whole_rows(rows);
-  const int64_t sums = 2 * rows * shape.padded_units() + whole_rows * shape.slot_columns();
+  const int64_t sums =
+      2 * rows * shape.padded_units() + whole_rows * shape.slot_columns() * shape.cell_groups(rows);
   const int64_t operands = 2 * whole_rows * shape.operand_stride<O>();
   return static_cast<size_t>(sums) * sizeof(ComputeType<E>) + static_cast<size_t>(operands) * sizeof(O) +
          6 * 64;

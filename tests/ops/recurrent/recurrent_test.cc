@@ -100,6 +100,24 @@ TEST(RecurrentOps, GiveTheSameBitsOnAnyNumberOfThreads) {
   }
 }
 
+Tensor row_of(const Tensor& x, int64_t row) {
+  return copy(slice(x, {row, 0, 0}, {row + 1, x.extent(1), x.extent(2)}));
+}
+
+TEST(RecurrentOps, GiveTheSameBitsForARowAloneAndAmongOthers) {
+  const Tensor x = uniform_values({48, 3, 5}, 1);
+  const int before = compute_threads();
+  set_compute_threads(1);  // one block of rows, whose units are more than are computed at once
+  for (const bool is_lstm : {true, false}) {
+    const Tensor all = train(x, is_lstm, 200)[0];
+    for (const int64_t row : {0, 17, 47}) {
+      const Tensor alone = train(row_of(x, row), is_lstm, 200)[0];
+      EXPECT_EQ(alone.to_vector(), row_of(all, row).to_vector()) << row;
+    }
+  }
+  set_compute_threads(before);
+}
+
 TEST(RecurrentOps, NeverReadPadding) {
   const Tensor lengths = from_vector({3}, {4, 0, 2}, DType::kI64);
   std::vector<double> values = uniform_values({3, 4, 2}, 5).to_vector();
