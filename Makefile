@@ -57,7 +57,7 @@ test: deps  ## build everything in release and run every test, those of a progra
 # Up to GCC 13 the runtime takes a thread-local block of a loaded library for one with a header of glibc before 2.25 where its
 # address happens to look so; the leak check then reads past it and dies. Without that interception it doesn't look at such
 # blocks. Too large an allocation returns null there as elsewhere: that it is told as an error is tested.
-asan: deps  ## the tests, one by one, under the address and undefined-behaviour sanitizers
+asan: deps  ## the tests, one by one, under the address and undefined-behavior sanitizers
 	@$(call configure,asan)
 	cmake --build --preset asan -j $(JOBS)
 	ASAN_OPTIONS=intercept_tls_get_addr=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 $(call run_tests,asan,whole)

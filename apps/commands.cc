@@ -52,7 +52,7 @@ int complain_of_output(int error_number) {
   return kBadInput;
 }
 
-/// What the parser says of a command line that is wrong, or asks for help.
+/// Prints the parser's message for an invalid command line or a request for help.
 int answer_usage(const CLI::App& app, const CLI::ParseError& error) {
   std::ostringstream out, errors;
   const bool asked = app.exit(error, out, errors) == 0;
@@ -134,7 +134,7 @@ Ending run(int argc, const char* const* argv) {
 void end_ranks(int status) {
   try {
     comm::join();
-  } catch (const std::exception&) {  // then there is nobody to be told
+  } catch (const std::exception&) {  // then there is nobody to inform
   }
   if (comm::world()->size() > 1) comm::world()->abort(status);
 }

@@ -1,4 +1,4 @@
-// The options of the commands that can run elsewhere than on the CPU.
+// The options of the commands that can also run on a device instead of the CPU.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -1,4 +1,4 @@
-// Where a timed step ends: on a device when its results could be read.
+// Marks the end of a timed step; on a device, when its results can be read.
 #pragma once
 
 #include <memory>
@@ -7,7 +7,7 @@
 
 namespace isochron::apps {
 
-/// Waits for all that was put on a device; on the CPU for nothing.
+/// Waits for all work that was submitted to a device; does nothing on the CPU.
 class DeviceWait {
  public:
   explicit DeviceWait(Device device) : gpu_(device.is_cpu() ? nullptr : cuda::gpu(device)) {}

@@ -41,7 +41,7 @@
 namespace isochron::apps {
 namespace {
 
-/// What is worth a word.
+/// Thresholds from which a finding is reported.
 constexpr double kBusyCores = 0.25, kStolenCores = 0.02, kLittleMemory = 0.1;
 constexpr double kLoadSeconds = 0.3;
 
@@ -246,14 +246,14 @@ void list_parts() {
   for (const ops::DevicePart& part : ops::device_parts()) fmt::print("{}\n", part.name);
 }
 
-/// What --verify looks at; all of it where neither is named.
+/// What --verify checks; everything if neither is named.
 struct Verified {
   std::vector<std::string> ops, parts;
 
   bool everything() const { return ops.empty() && parts.empty(); }
 };
 
-/// Each op that has a kernel for the device, and each part, there and here.
+/// Runs each op that has a kernel for the device, and each part, on the device and on the CPU.
 void verify(Device asked, const Verified& what) {
   for (const std::string& name : what.ops) ops::registry().at(name);  // throws for an unknown one
   for (const std::string& name : what.parts) ops::device_part(name);

@@ -1,4 +1,4 @@
-// Checks of numbers on the command line: what doesn't fit is refused, never wrapped or cut.
+// Checks of numbers on the command line: a number that doesn't fit is rejected, never wrapped or truncated.
 #pragma once
 
 #include <fmt/format.h>

@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Where a write of `path` goes, also behind links to what isn't there yet.
+/// The file that a write to `path` creates or changes; also follows links to missing files.
 fs::path goal_of(fs::path path) {
   constexpr int kMostLinks = 40;
   std::error_code failed;

@@ -1,4 +1,4 @@
-// The files that a command writes, beside those that it reads: no two of them may be one.
+// Checks that the files a command writes differ from each other and from those that it reads.
 #pragma once
 
 #include <filesystem>
@@ -16,7 +16,7 @@ struct NamedFile {
 /// way round. Devices and pipes may come twice.
 void require_distinct(const std::vector<NamedFile>& inputs, const std::vector<NamedFile>& outputs);
 
-/// Whether a write of one path is a write of the other.
+/// Whether both paths refer to the same file when written.
 bool are_one_file(const std::filesystem::path& a, const std::filesystem::path& b);
 
 /// What `train --out` writes into its folder; empty for an empty path.

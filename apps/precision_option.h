@@ -13,9 +13,9 @@ inline void add_precision_option(CLI::App& command, Precision& precision) {
       .add_option_function<std::string>(
           "--precision", [&precision](const std::string& name) { precision = parse_precision(name); },
           "f32; mixed_bf16 and mixed_f16 store and multiply in 16 bits, with variables, sums and losses in "
-          "f32; mixed_fp8 is mixed_bf16 with the factors of dense layers rounded to 8 bits, which NVIDIA "
-          "devices of compute capability 8.9 or later multiply in hardware; tf32 multiplies f32 with a "
-          "fraction of 10 bits, on CUDA devices")
+          "f32; mixed_fp8 is mixed_bf16 with the matmul operands of dense layers rounded to 8 bits, which "
+          "NVIDIA devices of compute capability 8.9 or later multiply in hardware; tf32 multiplies f32 "
+          "operands with a 10-bit mantissa, on CUDA devices")
       ->check(CLI::IsMember(precision_names()))
       ->default_str(std::string(precision_name(precision)));
 }

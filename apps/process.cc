@@ -54,7 +54,7 @@ void end_by(int signal) {
   ::_exit(128 + signal);
 }
 
-/// As SIGPIPE would end it, had it not something to remove.
+/// Ends the process as SIGPIPE would, after removing temporary files.
 void end_unread() {
   if (::getpid() != g_process) return;
   remove_leftovers();
@@ -90,7 +90,7 @@ void end_by_fault(int signal) {
   std::abort();
 }
 
-/// libgomp ends the process where it can't have the memory or the threads that it wants.
+/// libgomp ends the process if it can't get the memory or the threads that it needs.
 void end_by_library() {
   if (g_ended) return;
   end_out_of_memory("isochron: a library ended the process because it could not get memory or threads\n");

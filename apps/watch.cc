@@ -50,7 +50,7 @@ json read_live(const std::filesystem::path& path) {
   }
 }
 
-/// One character a value, from nothing at 0 to a full block at the largest, so that an even run looks even.
+/// One character per value, from blank at 0 to a full block at the largest, so that an even run looks even.
 std::string bars(const std::vector<double>& values) {
   constexpr const char* kBars[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
   const double highest = values.empty() ? 0 : std::ranges::max(values);

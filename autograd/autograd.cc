@@ -63,8 +63,9 @@ std::unordered_set<const graph::Value*> reached_in(const Graph& body) {
   return reached;
 }
 
-/// Of a loop or a branch, those inputs beyond its states that one of its bodies uses in a differentiable way:
-/// the last inputs of a body stand for those of the call. Empty for other ops: all.
+/// Per input of a loop or a branch: can a gradient reach it? Always true for the states; for the other
+/// inputs, if one of the bodies uses them in a differentiable way. The last inputs of a body correspond to
+/// the last inputs of the call. Empty for other ops: a gradient can reach all inputs.
 std::vector<bool> leading_inputs(const graph::Node& node) {
   if (!node.attributes.has_objects()) return {};
   const auto states = static_cast<size_t>(node.attributes.get_or<int64_t>("states", 0));
@@ -85,8 +86,8 @@ std::vector<bool> leading_inputs(const graph::Node& node) {
   return leading;
 }
 
-/// The identity of a tensor for differentiation: the graph value, or the handle's object and which of its
-/// contents the handle stands for.
+/// The identity of a tensor for differentiation: the graph value, or the handle's object and the generation
+/// of the content that the handle refers to.
 struct Key {
   const void* object;
   uint64_t generation;
@@ -140,7 +141,7 @@ std::vector<Tensor> call_gradient(const Entry& entry, std::span<const Tensor> ou
                                   std::span<const bool> needed) {
   Differentiator context;
   require(entry.op->gradient != nullptr, ErrorCode::kUnsupported, entry.op->name,
-          "has no gradient; put stop_gradient before it, or give its row one");
+          "has no gradient; put stop_gradient() before it, or set OpDef::gradient");
   std::vector<Tensor> result = entry.op->gradient(
       {*entry.op, *entry.attributes, entry.inputs, entry.outputs, output_gradients, needed, context});
   require(result.size() == entry.inputs.size(), ErrorCode::kInvalidArgument, entry.op->name,
@@ -270,7 +271,7 @@ std::vector<Entry> entries_of(const Graph& graph) {
   return entries;
 }
 
-/// What `target` depends on through differentiable calls and none of the entries has made, each once.
+/// The tensors that `target` depends on through differentiable calls and that no entry produces, each once.
 std::vector<Tensor> leaves_before(std::span<const Entry> entries, const Tensor& target) {
   KeySet reached{key_of(target)};
   KeySet made;
@@ -300,8 +301,8 @@ void refuse_earlier(std::span<const Entry> entries, std::span<const Tensor> targ
                     std::span<const Tensor> earlier, const Tensor& source) {
   if (earlier.empty() || !Walk(entries, targets, earlier, {}).depends(targets)) return;
   fail(ErrorCode::kStale, "gradient",
-       "the target was computed from what {} held before {}; compute it again after that, or differentiate "
-       "before",
+       "the target depends on the content that {} had before {}; compute the target again, or take the "
+       "gradient before the assignment",
        source.spec().str(), source.storage()->owner());
 }
 
@@ -384,8 +385,8 @@ struct GradientTape::Impl final : graph::ApplyObserver {
     for (const Tensor& output : outputs) producers.insert_or_assign(key_of(output), records.size() - 1);
   }
 
-  /// What led to `targets`, in order of execution: however much else a persistent tape holds, it costs
-  /// nothing.
+  /// The records to walk for `targets`, in order of execution. A persistent tape returns only the records
+  /// that `targets` depend on, so that its other records cost nothing.
   std::vector<Entry> entries_before(std::span<const Tensor> targets) const {
     std::vector<size_t> indices;
     if (persistent) {
@@ -458,7 +459,7 @@ void GradientTape::watch(const Tensor& tensor) {
 
 namespace {
 
-/// What `entries` read of `source`'s storage before it was assigned anew.
+/// The inputs of `entries` that refer to the content of `source`'s storage before its newest assignment.
 std::vector<Tensor> earlier_reads(std::span<const Entry> entries, const Tensor& source) {
   std::vector<Tensor> reads;
   for (const Entry& entry : entries) {
@@ -482,11 +483,12 @@ std::vector<Tensor> GradientTape::gradient(std::span<const Tensor> targets, std:
                                            std::span<const Tensor> seeds) {
   if (graph::Capture::current()) return gradients(targets, sources, seeds);
   Impl& impl = *impl_;
-  require(impl.persistent || !impl.used, ErrorCode::kInvalidArgument, "GradientTape",
-          "gradient was called before and the tape has let go of its records; make it persistent");
+  require(
+      impl.persistent || !impl.used, ErrorCode::kInvalidArgument, "GradientTape",
+      "gradient() was already called and has freed the tape; construct it as GradientTape(true) to keep it");
   const std::vector<Entry> entries = impl.entries_before(targets);
-  // A tape that is used up doesn't record its own gradients; outer tapes do, which gives second derivatives,
-  // and so does a persistent one.
+  // A tape that isn't persistent doesn't record its own backward walk. Outer tapes and persistent tapes do,
+  // which gives second derivatives.
   impl.recording = impl.persistent;
   std::vector<Tensor> result;
   try {

@@ -13,9 +13,9 @@ namespace isochron {
 /// d target / d sources while capturing: appends the backward nodes to the graph under capture. `seeds`
 /// multiply the targets (default: ones). A source that the targets don't depend on gives an undefined tensor.
 ///
-/// An assignment starts a new leaf, eager and captured: who reads the variable afterwards depends on its new
-/// content and on nothing that this was computed from, and as a source it stands for that content. So a step
-/// may update one network and differentiate another through it, or update twice.
+/// An assignment starts a new leaf, eager and captured. Reads after it depend on the new content only; no
+/// gradient flows to what that content was computed from. As a source, the variable stands for the new
+/// content. So a step may update one network and differentiate another one through it, or update twice.
 ///
 /// Throws kCaptureViolation outside a capture (use GradientTape there), kUnsupported through an op without a
 /// gradient, kStale where a source has been assigned since the targets were computed.
@@ -23,9 +23,9 @@ std::vector<Tensor> gradients(std::span<const Tensor> targets, std::span<const T
                               std::span<const Tensor> seeds = {});
 std::vector<Tensor> gradients(const Tensor& target, std::span<const Tensor> sources);
 
-/// While capturing: what `target` depends on through differentiable ops and comes from outside, such as
-/// variables, each once. Where a body of a loop or a branch reads it, that counts. Throws kCaptureViolation
-/// outside a capture.
+/// While capturing: the leaves of `target`, each once: the tensors from outside the graph, such as variables,
+/// that it depends on through differentiable ops. Reads in bodies of loops and branches count. Throws
+/// kCaptureViolation outside a capture.
 std::vector<Tensor> leaves(const Tensor& target);
 
 /// Records eager op calls on this thread from construction until the first `gradient` call (or, if

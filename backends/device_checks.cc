@@ -19,7 +19,7 @@ constexpr size_t kCallsOfModule = 64;  // compiled together
 
 enum class How : uint8_t {
   kPlain,
-  kStored,  // a call in f32 of which mixed precision stores tensors in `dtype`
+  kStored,  // a call in f32, some of whose tensors mixed precision stores in `dtype`
   kTf32,
 };
 
@@ -49,14 +49,14 @@ struct Call {
 
 bool multiplies(const graph::OpDef& op) { return op.precision.rule == graph::PrecisionRule::kLow; }
 
-/// In which calls run in every way.
+/// The dtype in which calls run in every way.
 DType main_dtype(const graph::OpDef& op) {
   const std::vector<DType>& dtypes = tested_dtypes(op);
   return std::ranges::find(dtypes, DType::kF32) != dtypes.end() ? DType::kF32 : dtypes.front();
 }
 
-/// Memory of the device between bytes that no kernel may touch. All of it is 255 at first, which is NaN in
-/// every float: what a kernel reads of what isn't its own, or before it has written it, shows in its results.
+/// Device memory between guard bytes that no kernel may touch. All of it is filled with 255 at first, which
+/// is NaN in every float dtype. So a kernel's results show whether it reads foreign or uninitialized memory.
 class Fenced {
  public:
   Fenced(cuda::Gpu& gpu, size_t bytes) : storage_(gpu.allocate(bytes + 2 * kFence, "check")), bytes_(bytes) {
@@ -70,7 +70,7 @@ class Fenced {
 
   std::byte* address() const { return storage_->data() + kFence; }
   Tensor as(const TensorSpec& spec) const { return Tensor::over(storage_, spec, kFence); }
-  /// Whether what lies around it is as it was.
+  /// Whether the guard bytes around it are unchanged.
   bool intact() const {
     std::array<std::byte, kFence> before, after;
     storage_->read(0, before.data(), kFence);
@@ -103,9 +103,9 @@ class Checker {
   }
 
  private:
-  /// `all`: else those alone that libraries may have served before.
+  /// `all`: runs all calls; otherwise only those that a library may have computed in the first run.
   void run_with(const cuda::KernelSources& sources, bool all) {
-    const Deterministic first_candidates;  // libraries'
+    const Deterministic first_candidates;  // the libraries' kernels, if there are any
     for (const bool tf32 : {false, true}) {
       cuda::KernelModule module(gpu_->shared_context(), sources, tf32);
       for (Call& call : calls_) {
@@ -155,7 +155,7 @@ class Checker {
         call.inputs[i] = cast(call.inputs[i], call.dtype);
     }
   }
-  /// To numbers that TF32 has, whose products are exact: as many bits as f16 has.
+  /// Rounds to numbers that TF32 can represent and whose products are exact: to as many bits as f16 has.
   static void round_factors(Call& call) {
     for (Tensor& input : call.inputs) {
       if (input.dtype() == DType::kF32) input = cast(cast(input, DType::kF16), DType::kF32);
@@ -203,7 +203,7 @@ class Checker {
     if (every_way && !call.stored() && call.dtype == main_dtype(*call.op)) compare_other_ways(call, results);
   }
 
-  /// The same call at once, and captured, which must be `plain` again.
+  /// Runs the same call eagerly, and captured and replayed; the captured function must give `plain` again.
   void compare_other_ways(Call& call, const std::vector<Tensor>& plain) {
     std::vector<Tensor> there;
     std::vector<const Tensor*> arguments;
@@ -237,7 +237,7 @@ class Checker {
       Tolerance tolerance = tolerance_of(*call.op, call.computed(), call.expected[o].dtype());
       tolerance.relative *= 2;
       tolerance.absolute *= 2;
-      // Of the result, and of what is rounded on the way to it; what cuts off to TF32 is twice as far away.
+      // The rounding of the result and of values on the way to it. Truncation to TF32 has twice that error.
       double rounding = 0;
       if (call.stored()) rounding = call.dtype == DType::kBF16 ? 0x1p-7 : 0x1p-10;
       if (call.tf32()) rounding = 0x1p-9;

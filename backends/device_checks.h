@@ -1,4 +1,4 @@
-// A device's kernels against the CPU's, call by call: the first thing to run on a new one.
+// Compares a device's kernels with the CPU's, call by call: the first thing to run on a new device.
 #pragma once
 
 #include <functional>
@@ -14,20 +14,21 @@ namespace isochron::ops {
 struct DeviceCheck {
   std::string op;
   int calls = 0;
-  int wrong = 0;                           // of them
-  std::vector<std::string> findings = {};  // of those, one or more each
+  int wrong = 0;                           // calls with at least one finding
+  std::vector<std::string> findings = {};  // at least one for each of these calls
 };
 
 /// Whether the op has samples and a kernel for devices.
 bool is_device_checked(const graph::OpDef& op);
 
-/// Runs the samples of each row of `registry` that has a kernel for it, in all its dtypes and, where it has
-/// one for calls of mixed precision, on tensors in 16 bits, on `gpu` and on the CPU; results may be as far
-/// apart as each may be from the definition. What libraries compute is checked by their kernels and by the
-/// project's own, whichever is faster. `selected`: leaves calls out. `every_way`: each call in one dtype, f32
-/// where there is one, also runs at once without a capture, and captured and replayed, which must give the
-/// same numbers; and what multiplies runs in TF32 too. `gpu` must be the process' for that. What a call
-/// throws is a finding, but for kDeviceLost, after which no other call can tell anything: it is thrown on.
+/// Runs the samples of each row of `registry` that has a kernel for `gpu`, on `gpu` and on the CPU: in all
+/// dtypes of the row and, if it has a kernel for calls of mixed precision, on tensors in 16 bits. The two
+/// results may differ by twice as much as each may differ from the definition. Calls that libraries compute
+/// are checked with the libraries' kernels and with the project's own, whichever is faster. `selected`: can
+/// exclude calls. `every_way`: each call in one dtype (f32 if the op has it) also runs eagerly without a
+/// capture, and captured and replayed, which must give the same numbers; and products also run in TF32. `gpu`
+/// must be the process' device for that. An error thrown by a call is a finding, except kDeviceLost, which is
+/// rethrown because no further call can be checked after it.
 std::vector<DeviceCheck> check_device(
     const std::shared_ptr<cuda::Gpu>& gpu, const graph::Registry& registry,
     const std::function<bool(const graph::OpDef& op, DType dtype, size_t sample)>& selected = {},

@@ -39,7 +39,7 @@ std::span<const Tensor> call_with(CapturedFunction& function, const Tensors& arg
   return function.call(pointers);
 }
 
-/// Copies of results, which the next call writes over. Nothing waits for a device.
+/// Copies of results, which the next call will overwrite. Doesn't wait for a device.
 Tensors kept(std::span<const Tensor> results) {
   Tensors copies;
   for (const Tensor& result : results) copies.push_back(graph::copy(result));
@@ -52,7 +52,7 @@ Variable variable_on(Device device, const Tensor& initial, const std::string& na
   return variable;
 }
 
-/// One call, of which the first result that differs is told.
+/// Compares the results of one call and reports the first that differs.
 void compare_call(DeviceCheck& check, const std::string& call, const Tensors& got, const Tensors& want,
                   const Tolerance& tolerance) {
   ++check.calls;
@@ -65,7 +65,7 @@ void compare_call(DeviceCheck& check, const std::string& call, const Tensors& go
   }
 }
 
-/// A function of x, a number that x's sum is compared with, and how often a loop repeats.
+/// A function of x, of a number that the sum of x is compared with, and of how often a loop repeats.
 class Conditional {
  public:
   explicit Conditional(Device device)
@@ -103,7 +103,7 @@ class Conditional {
   CapturedFunction step_;
 };
 
-/// cond, while_loop and update_if in one function, on numbers that are whole, so that all are exact.
+/// cond, while_loop and update_if in one function, on whole numbers, so that all results are exact.
 void check_conditions(const std::shared_ptr<cuda::Gpu>& gpu, DeviceCheck& check) {
   std::vector<double> numbers(Conditional::kElems);
   for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<double>(i % 7) - 2;
@@ -119,7 +119,7 @@ void check_conditions(const std::shared_ptr<cuda::Gpu>& gpu, DeviceCheck& check)
   }
 }
 
-/// Branches that need nothing of each other, each with a weight that it updates, and their sum.
+/// Independent branches, each with a weight that it updates, and the sum of their results.
 class Branches {
  public:
   Branches(Device device, bool concurrent)
@@ -162,7 +162,8 @@ class Branches {
   CapturedFunction step_;
 };
 
-/// The same function with its instructions side by side and one after the other: equal bits, near the CPU's.
+/// Runs the same function with concurrent and with sequential instructions: the bits must be equal, and close
+/// to the CPU's results.
 void check_side_by_side(const std::shared_ptr<cuda::Gpu>& gpu, DeviceCheck& check) {
   constexpr int kSteps = 6;
   constexpr Tolerance kNear = {1e-3, 1e-4};
@@ -194,8 +195,8 @@ class PinnedStorage final : public Storage {
   cuda::PinnedBlock block_;
 };
 
-/// Batches of two small parts and one that is copied from where it is if its memory is page-locked. Each is
-/// made in the memory of the one before, as soon as that may be written.
+/// Batches of two small parts and a large one, which is copied directly from its memory if that is
+/// page-locked. Each batch is written to the memory of the previous one, as soon as that may be overwritten.
 class Batches {
  public:
   Batches(const std::shared_ptr<cuda::Gpu>& gpu, bool pinned) {
@@ -217,14 +218,14 @@ class Batches {
     }
     return parts_;
   }
-  /// What `function` makes of that batch.
+  /// The results of `function` for that batch.
   static Tensors expected(int batch) {
     std::vector<double> sums, doubled;
     for (int64_t i = 0; i < kFew; ++i) sums.push_back(number(batch, 0, i) + 1000.0 * number(batch, 1, i));
     for (int64_t i = 0; i < kSide * kSide; ++i) doubled.push_back(2.0 * number(batch, 2, i));
     return {from_vector({kFew}, sums), from_vector({kSide, kSide}, doubled)};
   }
-  /// What is added is 0, and takes so long that the next batch comes meanwhile.
+  /// Adds a 0 whose computation takes so long that the next batch arrives in the meantime.
   static Tensors function(Arguments in) {
     const Tensor zero = minimum(square(sum(matmul(in[2], in[2]))), 0.0);
     return {in[0] + in[1] * 1000.0, in[2] * 2.0 + zero};
@@ -243,7 +244,7 @@ class Batches {
   Tensors parts_;
 };
 
-/// Each step of a captured function must find its own batch, though its memory has the next one by then.
+/// Each step of a captured function must see its own batch, although the memory already holds the next one.
 void check_transfers(const std::shared_ptr<cuda::Gpu>& gpu, DeviceCheck& check) {
   constexpr int kBatches = 12;
   for (const bool pinned : {false, true}) {

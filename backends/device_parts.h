@@ -1,5 +1,5 @@
-// What of a device is no one op's, against the CPU: conditions within a step, instructions side by side, and
-// batches on their way.
+// Checks of a device against the CPU that belong to no single op: conditions within a step, concurrent
+// instructions, and batches in transfer.
 #pragma once
 
 #include <memory>
@@ -16,11 +16,11 @@ struct DevicePart {
 };
 
 std::span<const DevicePart> device_parts();
-/// Throws kInvalidArgument naming those there are.
+/// Throws kInvalidArgument for an unknown name, with a list of the existing parts.
 const DevicePart& device_part(std::string_view name);
 
-/// Runs fixed functions, captured for `gpu`, which must be the process'. What is thrown is a finding, but for
-/// kDeviceLost, which is thrown on.
+/// Runs fixed functions that are captured for `gpu`, which must be the process' device. An error thrown by
+/// them is a finding, except kDeviceLost, which is rethrown.
 DeviceCheck check_device_part(const std::shared_ptr<cuda::Gpu>& gpu, const DevicePart& part);
 
 }  // namespace isochron::ops

@@ -31,7 +31,7 @@ Dataset rows() {
   return Dataset(Element{{"x", x}});
 }
 
-/// `passes` over a row: work of any length.
+/// Makes `passes` passes over a row: work of adjustable length.
 IntoFunction work(int passes) {
   return [passes](const Element& input, ElementBuffer& output, const Position&) {
     const std::span<const float> from = input["x"].span<float>();

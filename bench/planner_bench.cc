@@ -44,7 +44,7 @@ void BM_TrackedPoolPair(benchmark::State& state) {
 }
 BENCHMARK(BM_TrackedPoolPair)->Arg(64);
 
-// Blocks of mixed sizes given back in another order than they were taken.
+// Blocks of mixed sizes, freed in a different order than they were allocated.
 void BM_PoolMixed(benchmark::State& state) {
   constexpr size_t kHeld = 64;
   PoolAllocator pool;

@@ -98,7 +98,7 @@ int main(int argc, char** argv) {
       {.filepath = folder / "cp-{total_steps:08d}", .every_epochs = 0, .every_steps = 100, .keep_last = 2});
   Run plain, watched, saved;
   for (Run* run : {&plain, &watched, &saved}) run->go_on(false, {});  // captured, and warm
-  // Every turn is held against the plain ones before and after it.
+  // Every turn is compared with the plain turns before and after it.
   std::vector<double> plain_ms, watched_share, saved_share;
   auto before = static_cast<double>(plain.go_on(false, {}));
   const auto cost_of = [&](auto turn) {

@@ -25,7 +25,7 @@ namespace {
 
 using namespace isochron;
 
-constexpr int kBatches = 32;  // that lie ready
+constexpr int kBatches = 32;  // prepared in advance
 
 optim::Optimizer make_optimizer(const std::string& name) {
   if (name == "sgd") return optim::Sgd({.learning_rate = 0.01});

@@ -99,8 +99,8 @@ function(isochron_unity_sources result)
   set(${result} ${alone} ${unity} PARENT_SCOPE)
 endfunction()
 
-# isochron_optimise_less(<folder>): for sources below it, which no step runs; they compile in three quarters of the time.
-function(isochron_optimise_less folder)
+# isochron_optimize_less(<folder>): for sources below it, which no step runs; they compile in three quarters of the time.
+function(isochron_optimize_less folder)
   string(REGEX REPLACE "/.*" "" target isochron_${folder})
   get_target_property(sources ${target} SOURCES)
   list(FILTER sources INCLUDE REGEX "^(${PROJECT_SOURCE_DIR}|${PROJECT_BINARY_DIR}/unity)/${folder}/")

@@ -24,7 +24,7 @@ std::unique_ptr<graph::Kernel> make_mish(const graph::KernelRequest& request) {
   return std::make_unique<MishKernel>(request.inputs[0].shape.elems());
 }
 
-// What the op means: shapes, dtypes (the kernel reads what is let through here) and gradient.
+// The op's definition: shapes, dtypes (the kernel reads only what is accepted here) and gradient.
 graph::OpDef mish_row() {
   graph::OpDef op;
   op.name = "mish";

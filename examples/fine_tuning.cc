@@ -1,5 +1,5 @@
-// Fine-tuning: a model learns one task and is saved; a second one takes over its trunk from the file, puts a
-// new head on it and trains that alone, with few samples; at last everything, gently.
+// Fine-tuning: a model learns one task and is saved. A second model loads the trunk from the file, gets a new
+// head and trains only that head, with few samples; finally it trains everything with a small learning rate.
 #include <fmt/format.h>
 
 #include <filesystem>

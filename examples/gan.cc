@@ -1,5 +1,5 @@
-// A GAN in one captured step: the discriminator is trained, then the generator through the discriminator as
-// it is by then. An update is a leaf: what is read after it is the new content, and gradients end there.
+// A GAN in one captured step: the discriminator is trained first, then the generator, through the updated
+// discriminator. Reading a variable after an update gives its new content, and gradients end there.
 #include <fmt/format.h>
 
 #include <cmath>

@@ -1,6 +1,5 @@
-// Does a step of mine make anything? A loop of one's own, sealed after warm-up: the first step that
-// allocates, traces anew or opens a file ends with an error that shows where. Here step 7 comes with a batch
-// of another size.
+// Does my step allocate? A hand-written loop, sealed after warm-up: the first step that allocates, traces
+// anew or opens a file ends with an error that shows where. Here step 7 gets a batch of a different size.
 #include <fmt/format.h>
 
 #include <vector>

@@ -7,10 +7,10 @@
 
 namespace isochron::optim {
 
-/// Gradients become known from the last parameter to the first, and each bucket is sent when all of its own
-/// are. A large one costs fewest calls, but what is sent last has no computation left to hide behind: so a
-/// bucket holds at least `most_bytes`, or half of what is left to send where that is less, and the last ones
-/// become smaller and smaller, down to kLeastBucketBytes. What would be less is sent with the bucket before.
+/// Gradients become known from the last parameter to the first. Each bucket is sent when all its gradients
+/// are known. Large buckets need the fewest calls, but the last bucket can't overlap with computation. So a
+/// bucket holds at least `most_bytes`, or half of the bytes left to send if that is less: the last buckets
+/// become smaller and smaller, down to kLeastBucketBytes. A smaller rest is sent with the bucket before it.
 inline constexpr size_t kLeastBucketBytes = size_t{256} << 10;  // 2 ms at 1 Gbit/s
 
 /// `bytes`: of each gradient, in the order of parameters. The index at which each bucket begins, the first

@@ -158,8 +158,8 @@ void Optimizer::check_options() const {
   for (const double limit : {clip.value, clip.norm, clip.global_norm})
     check(natural(limit), "a clipping limit must be finite and >= 0", limit);
   require((clip.value > 0) + (clip.norm > 0) + (clip.global_norm > 0) <= 1, ErrorCode::kInvalidArgument,
-          "optimizer", "at most one way of clipping, got value {}, norm {}, global_norm {}", clip.value,
-          clip.norm, clip.global_norm);
+          "optimizer", "set at most one option of Clipping, got value {}, norm {}, global_norm {}",
+          clip.value, clip.norm, clip.global_norm);
   check(natural(options_.noise.eta), "the noise's eta must be finite and >= 0", options_.noise.eta);
   check(natural(options_.noise.gamma), "the noise's gamma must be finite and >= 0", options_.noise.gamma);
   check(options_.average_decay >= 0 && options_.average_decay < 1, "average_decay must lie in [0, 1)",
@@ -186,8 +186,8 @@ void Optimizer::minimize(const Tensor& loss, std::span<const Variable> parameter
   const std::vector<Variable> trainable = trainable_of(parameters);
   GradientTape* const tape = GradientTape::current();
   require(graph::Capture::current() || tape != nullptr, ErrorCode::kCaptureViolation, "minimize",
-          "nothing recorded how the loss came about; compute it in a captured function, or while a "
-          "GradientTape lives");
+          "the loss was not recorded, so it has no gradient; compute it in a captured function or under a "
+          "GradientTape");
   // Before the loss scale is read, which has to move.
   if (scales_loss() && !trainable.front().device().is_cpu()) prepare(parameters);
   std::vector<Tensor> sources(trainable.begin(), trainable.end());
@@ -255,7 +255,7 @@ void Optimizer::check_rows(const Tensor& rows) const {
 void Optimizer::apply_sums(std::span<const Variable> parameters, std::span<const Tensor> gradients,
                            const Tensor& rows) {
   require(parameters.size() == gradients.size(), ErrorCode::kInvalidArgument, "optimizer",
-          "{} parameters, {} gradients", parameters.size(), gradients.size());
+          "expected one gradient for each of the {} parameters, got {}", parameters.size(), gradients.size());
   const std::vector<Variable> trainable = trainable_of(parameters);
   std::vector<Variable> used;
   std::vector<Tensor> checked;

@@ -1,7 +1,7 @@
 // Optimizer: what all optimizers share. It owns the slots (learning rate, steps done, and those that
-// accumulation and loss scaling need) and one set of states a parameter, and turns gradients into one call of
-// an update op (ops/optimizer/optimizer_updates.h). The same calls serve captured and eager code; captured,
-// the update is in place.
+// accumulation and loss scaling need) and one set of states per parameter, and turns gradients into one call
+// of an update op (ops/optimizer/optimizer_updates.h). The same calls serve captured and eager code; in
+// captured code the update is in place.
 //
 // Tables of which a step reads a few rows (nn::Embedding, gather along the first axis, nn::EmbeddingBag) have
 // row-sparse gradients (ops/indexing/row_updates.h), and only these rows are updated, in place, where
@@ -15,16 +15,19 @@
 //     parameter and without clipping by norm or scaling by hand, where the table is read once, on at most
 //     half as many places as it has rows.
 //
-// The step then costs the same however many rows the table has, captured; eager updates copy the table.
-// Clipping, loss scaling and groups work on the rows as on any gradient, which have the same norm; so does
-// clipping by a norm, division by a loss scale and a change of sign between `gradients` and `apply` in a
-// capture. What needs all of a gradient gets it: a table that is read in another way too (tied weights),
-// micro-batches that are accumulated, noise, weight decay of the table, LAMB and Adafactor, a change of the
-// gradient by hand in another way (clip, where). There SGD and Adagrad update all rows, to the right
-// values, and so does any other optimizer where the layer wasn't told; where it was, it would not be lazy,
-// and is refused with kUnsupported, but for tied weights, whose every row has a gradient. Averages
-// (average_decay) and kept gradients cost a pass over the table. Checkpoints hold tables and states whole, so
-// that resuming needs nothing else.
+// A captured step then costs the same however many rows the table has; eager updates copy the table.
+// Clipping, loss scaling and groups work on the rows as on any gradient, since both have the same norm.
+// Between `gradients` and `apply` in a capture, clipping by a norm, division by a loss scale and negation
+// keep a gradient row-sparse.
+//
+// These need the dense gradient: a table that is also read in another way (tied weights), gradient
+// accumulation, noise, weight decay of the table, LAMB and Adafactor, and any other change of the gradient by
+// hand (clip, where). There SGD and Adagrad update all rows, with correct results, and so does every other
+// optimizer on a layer without `sparse`. On a layer with `sparse` the update could not be lazy, so it throws
+// kUnsupported, except for tied weights, where every row has a gradient.
+//
+// Averages (average_decay) and kept gradients cost a pass over the table. Checkpoints hold whole tables and
+// states, so resuming needs nothing else.
 //
 // The kinds (optim/optimizers.h) differ only in what they give the constructor, so any of them may be moved
 // into an Optimizer.
@@ -97,8 +100,9 @@ class Optimizer {
   /// Makes the next micro-batch the last of its group, however few there are: the end of an epoch. Reaches
   /// captured steps without a new capture. Throws kCaptureViolation in a capture.
   void flush_next();
-  /// Takes part in an update to which this rank has no micro-batch left to add, while others have: as `apply`
-  /// with gradients of nothing. To be captured, and called after `flush_next`.
+  /// Takes part in an update for which this rank has no micro-batch left while other ranks have: like `apply`
+  /// with zero gradients of zero rows. It is meant to be captured; call the captured function after
+  /// `flush_next`.
   void apply_nothing(std::span<const Variable> parameters);
 
   /// What it is and does, a line each, for comparing: rule, options, and the parameters that it has states
@@ -156,7 +160,7 @@ class Optimizer {
   struct Update;
   /// Parameters with their gradients; those updated by rows come last, with the sums of their rows.
   struct Gradients;
-  /// What a step assigns, all at its end, so that one that is refused changes nothing.
+  /// What a step assigns. It assigns everything at its end, so that a step that throws changes nothing.
   using Changes = std::vector<std::pair<Variable, Tensor>>;
 
   bool accumulates() const { return options_.accumulate > 1; }

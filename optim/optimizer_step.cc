@@ -23,9 +23,9 @@
 
 namespace isochron::optim {
 
-/// The targets are in the order of the update ops' results (step, parameters, states; tables, their states),
-/// then the learning rate under a schedule, then the averages where they are kept: of the parameters, and of
-/// those that rest.
+/// The targets are in the order of the update ops' results (step, parameters, states; tables, their states).
+/// Then come the learning rate, if a schedule computes it, and the averages, if they are kept: first those of
+/// the parameters above, then those of parameters that this update leaves unchanged (`resting`).
 struct Optimizer::Update {
   ops::UpdateLayout layout;
   graph::Attributes attributes;
@@ -45,7 +45,7 @@ std::vector<Tensor> values_of(std::span<const Variable> variables) {
   return {variables.begin(), variables.end()};
 }
 
-/// 1 where there are none, as where all tokens are padding: the gradients are 0 then, and stay it.
+/// `rows`, or 1 if `rows` is 0, for example when all tokens are padding. The gradients are 0 then and stay 0.
 Tensor some(const Tensor& rows) {
   return where(equal(rows, scalar(0, rows.dtype())), scalar(1, rows.dtype()), rows);
 }
@@ -58,13 +58,13 @@ const Tensor& one() {
   return number;
 }
 
-/// What a gradient of norm sqrt(squares) x factor is multiplied by, so that its norm is at most `limit`.
+/// `factor`, reduced so that the norm sqrt(squares) x factor of the scaled gradient is at most `limit`.
 Tensor clipped_factor(const Tensor& factor, const Tensor& squares, double limit) {
   return factor * (limit / maximum(sqrt(squares) * factor, limit));
 }
 
-/// Beyond 2^126 the reciprocal is subnormal in f32, and flushed to zero; it is also divided by the number of
-/// rows, and by how far a norm is beyond its limit.
+/// The largest scale to grow to. The reciprocal of a scale beyond 2^126 is subnormal in f32 and flushed to
+/// zero. The reciprocal is also divided by the number of rows and by the ratio of a norm to its limit.
 constexpr double kLargestGrown = 0x1p64;
 
 /// Draws of noise are numbered from here on, apart from those of other random ops.
@@ -195,8 +195,8 @@ Optimizer::Changes Optimizer::kept(std::span<const Variable> parameters, std::sp
   return changes;
 }
 
-/// Sums gradients and rows over the ranks, in buckets, the last parameters' first, as the backward walk has
-/// them first.
+/// Sums gradients and rows over the ranks in buckets. The last parameters come first, because the backward
+/// walk computes their gradients first.
 void Optimizer::exchange(std::vector<Tensor>& gradients, Tensor& rows) const {
   std::vector<size_t> bytes;
   for (const Tensor& gradient : gradients) bytes.push_back(gradient.size_bytes());
@@ -213,7 +213,8 @@ void Optimizer::exchange(std::vector<Tensor>& gradients, Tensor& rows) const {
   }
 }
 
-/// Adds the gradients to the sums of the group and counts. `due`: is this its last micro-batch?
+/// Adds the gradients to the sums of the group of micro-batches and advances its counters. `due`: is this the
+/// last micro-batch of the group?
 std::vector<Tensor> Optimizer::sum_up(const Update& update, std::span<const Tensor> gradients,
                                       const Tensor& rows, Tensor& total_rows, Tensor& due,
                                       Changes& changes) const {
@@ -237,7 +238,8 @@ std::vector<Tensor> Optimizer::sum_up(const Update& update, std::span<const Tens
   return after.totals;
 }
 
-/// `updated` under a loss scale; the last of `state` are its slots.
+/// Calls `updated` with loss scaling, and only if the gradients are finite. The last three of `state` are the
+/// slots of the loss scale.
 std::vector<Tensor> Optimizer::unscaled(const Update& update, std::span<const Tensor> state,
                                         std::span<const Tensor> gradients, const Tensor& total_rows) const {
   const std::span<const Tensor> slots = state.last(3);
@@ -253,8 +255,8 @@ std::vector<Tensor> Optimizer::unscaled(const Update& update, std::span<const Te
   return results;
 }
 
-/// The new contents of the update's targets, whose present ones are `state`. The gradients still lack
-/// `factor`; `squares` is their sum of squares, where it is known.
+/// The new contents of the update's targets; `state` holds the current contents. The gradients must still be
+/// multiplied by `factor`; `squares` is their sum of squares if it is known, else undefined.
 std::vector<Tensor> Optimizer::updated(const Update& update, std::span<const Tensor> state,
                                        std::vector<Tensor> gradients, Tensor factor,
                                        const Tensor& squares) const {
@@ -274,8 +276,8 @@ std::vector<Tensor> Optimizer::updated(const Update& update, std::span<const Ten
 
   const Tensor rate = schedule_.constant() ? learning_rate_.tensor() : state[update.results()];
   const auto tables = gradients.begin() + static_cast<std::ptrdiff_t>(update.layout.parameters);
-  // What reads the step comes before the update that writes it over itself. The first update's result is the
-  // first average.
+  // Everything that reads the step count comes before the update, which overwrites it in place. The first
+  // update's result is the first average.
   std::vector<Tensor> of_tables;
   if (tables != gradients.end()) {
     std::vector<Tensor> inputs = {factor, rate, state[0]};

@@ -29,7 +29,7 @@ class ParameterFilter {
   template <typename F>
   requires std::is_invocable_r_v<bool, F, const Variable&> ParameterFilter(F function)
       : function_(std::move(function)) {}
-  // Out of line: inlined, they make GCC 12 warn of uninitialised members in every list of options.
+  // Out of line: inlined, they make GCC 12 warn of uninitialized members in every list of options.
   ParameterFilter(const ParameterFilter& other);
   ParameterFilter& operator=(const ParameterFilter& other);
   ~ParameterFilter();
@@ -96,7 +96,7 @@ struct StepOptions {
   std::vector<ParameterGroup> groups = {};
   /// Micro-batches an update: their gradients are summed, weighted by rows, divided once by all rows. The
   /// update is that of the large batch to rounding, apart from what looks at a batch as a whole (batch
-  /// normalisation's moments are those of the micro-batches) and from random draws (dropout).
+  /// normalization's moments are those of the micro-batches) and from random draws (dropout).
   int64_t accumulate = 1;
   /// The ranks that train together; null: comm::world(), which is one process unless it was joined. An update
   /// takes `accumulate` micro-batches of every rank, and is that of the large batch as above, also where they

@@ -21,7 +21,7 @@ import tempfile
 CASES = {
     "input": "waiting for input",
     "quota": "CPU quota",
-    "neighbour": "core",
+    "neighbor": "core",
 }
 
 
@@ -65,16 +65,16 @@ def launch(arguments, case, rank, quota):
         [arguments.mpirun, "--version"], capture_output=True, text=True, check=False).stdout
     binding = ["--oversubscribe", "--bind-to", "core"] if open_mpi else ["-bind-to", "core"]
     environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-    neighbour = None
-    if case == "neighbour":
-        neighbour = subprocess.Popen(["taskset", "-c", str(rank), "sh", "-c", "while :; do :; done"])
+    neighbor = None
+    if case == "neighbor":
+        neighbor = subprocess.Popen(["taskset", "-c", str(rank), "sh", "-c", "while :; do :; done"])
     try:
         return subprocess.run([arguments.mpirun, *binding, "-np", "2", *command], capture_output=True, text=True,
                               env=environment, timeout=300, check=False)
     finally:
-        if neighbour is not None:
-            neighbour.kill()
-            neighbour.wait()
+        if neighbor is not None:
+            neighbor.kill()
+            neighbor.wait()
 
 
 def verdict(case, rank, output):

@@ -44,7 +44,7 @@ struct Judged {
   observe::RunReport report;
 };
 
-/// Of smoothed values, neighbours share iterations; those this far apart hardly do.
+/// Of smoothed values, neighbors share iterations; those this far apart hardly do.
 constexpr size_t kFarApart = 5;  // "every fifth"
 
 /// The verdict on fewer values than windows need.
@@ -60,7 +60,7 @@ observe::FlatnessVerdict judge_few(std::span<const double> values, bool smoothed
   verdict.slope_interval = {verdict.slope_interval.low / kApart, verdict.slope_interval.high / kApart};
   verdict.warmup_windows *= static_cast<int>(kFarApart);
   verdict.change_point *= static_cast<int>(kFarApart);
-  verdict.reason = "judged from every fifth value, because neighbours share iterations: " + verdict.reason;
+  verdict.reason = "judged from every fifth value, because neighbors share iterations: " + verdict.reason;
   return verdict;
 }
 

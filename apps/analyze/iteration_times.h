@@ -45,18 +45,18 @@ struct IterationTimes {
   std::vector<OtherPhase> others = {};
   std::vector<std::string> notes = {};  // what values leave out or hide, for people
   bool by_rank = false;                 // a column names each row's rank
-  bool smoothed = false;                // neighbouring values share iterations
+  bool smoothed = false;                // neighboring values share iterations
   double resolution = 0;                // what the last digit of a value is worth, relative; 0: not known
 };
 
 /// What messages call a path: "standard input" for "-".
 std::string name_of(const std::filesystem::path& path);
 
-/// In ns, each above 0, at least one in each series. Plain or gzipped. A text is read as a table where a
-/// column is named, or where its first two lines look like one; else as a log. Throws kIo; kInvalidArgument
-/// for a pattern, a column that isn't named though there are several, a phase that isn't there, a unit that
-/// nothing tells; kBadFormat with the line for what is no time, for a log in no format that is known, for
-/// text in UTF-16, for more than `most_times`.
+/// The times in ns, each above 0, at least one in each series, from a plain or gzipped file. The text is read
+/// as a table if a column is named or if its first two lines look like a table; otherwise as a log. Throws
+/// kIo; kInvalidArgument for a bad pattern, an unnamed column among several, a missing phase, or an unknown
+/// unit; kBadFormat with the line for an invalid time, a log in no known format, UTF-16 text, or more than
+/// `most_times` times.
 IterationTimes read_times(const TimesOptions& options);
 
 }  // namespace isochron::apps

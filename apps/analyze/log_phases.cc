@@ -27,7 +27,7 @@ std::string thing_of(std::string name) {
   return name.empty() || name == "it" || name == "iter" ? "iteration" : name;
 }
 
-/// Times of what is tiny, as those of a thousand or a million of it.
+/// Converts times of tiny units to times of a thousand or a million of them.
 void scale_up(LogPhase& phase) {
   constexpr double kShort = 1000;  // ns
   const double typical = observe::median(phase.ns);
@@ -104,7 +104,7 @@ LogPhases::Gathered* LogPhases::phase_of(const LogMatch& match) {
   return &gathered_.back();
 }
 
-/// Lets go of phases that have come once.
+/// Drops phases that have occurred only once.
 void LogPhases::make_room() {
   std::erase_if(gathered_, [this](const Gathered& one) {
     if (one.ns.size() > 1) return false;
@@ -115,7 +115,7 @@ void LogPhases::make_room() {
 }
 
 bool LogPhases::starts_bar(const Gathered& phase, const LogMatch& match, int64_t line) {
-  // Several processes that draw the same bar are a little apart.
+  // Several processes that draw the same bar are slightly out of step.
   const double back = phase.done - match.done;
   if (phase.done < 0 || (back > 0.5 * phase.done && back > kAlike * match.total)) return true;
   // Bars of which only the end is there; else it is the same one, drawn again.

@@ -19,7 +19,7 @@ class LogReader {
   explicit LogReader(InputStream& stream) : stream_(stream) {}
 
   /// Reads the next update that isn't blank into `update`, whose memory is used again, without what a
-  /// terminal acts on (colours, moves of the cursor, titles). False at the end. Throws kBadFormat with the
+  /// terminal acts on (colors, moves of the cursor, titles). False at the end. Throws kBadFormat with the
   /// line for one of more than kMostBytes, and what InputStream throws.
   bool next(std::string& update);
   /// Of the file, from 1, that the present update is in.

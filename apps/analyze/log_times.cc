@@ -66,7 +66,7 @@ std::vector<std::string> notes_of(const LogPhase& phase, int64_t left_out) {
   const LogFormat& format = log_formats()[phase.format];
   std::vector<std::string> notes;
   if (format.averaging == Averaging::kRecent && !phase.one_a_bar)
-    notes.emplace_back("each value is an average over the latest steps, so neighbouring values share steps");
+    notes.emplace_back("each value is an average over the latest steps, so neighboring values share steps");
   if (!format.note.empty()) notes.emplace_back(format.note);
   if (phase.without_time > 0)
     notes.push_back(fmt::format("left out: {} updates that show no time", phase.without_time));

@@ -134,7 +134,7 @@ class Groups {
   std::vector<Group> groups_;
 };
 
-/// What stands where a rank should, in a row without one.
+/// The rank that is shown for a row without one.
 constexpr std::string_view kNoRank = "(none)";
 
 /// The ranks of the phase to judge; the other phases beside.

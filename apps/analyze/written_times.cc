@@ -98,7 +98,7 @@ bool ends_clock(const Extent& number, size_t from) {
   return (digits == 1 || digits == 2) && (begin == from || number.line[begin - 1] != '/');
 }
 
-/// Why it isn't told what a number is; empty: it is.
+/// Why the value of a number is ambiguous or invalid; empty if it is neither.
 std::string refusal_of(const Extent& number, size_t from, std::string_view separators, bool plain) {
   const auto separates = [&](char c) { return separators.find(c) != std::string_view::npos; };
   if (!separates('-') && has_minus(number.line, number.begin, from))
@@ -184,7 +184,7 @@ bool has_long_name(std::string_view unit) {
   return RE2::FullMatch(re2::StringPiece(unit.data(), unit.size()), words);
 }
 
-/// How the parts of a duration hang together.
+/// How the parts of a duration are joined.
 struct Joints {
   explicit Joints(const DurationGroups& groups) {
     for (const std::string_view joint : {groups[kThen], groups[kLast]}) {

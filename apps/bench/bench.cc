@@ -371,8 +371,8 @@ void add_bench(CLI::App& app) {
   for (const train::DataSheet& sheet : train::data_sheets()) sheets.emplace_back(sheet.name);
   command
       ->add_option("--predict", options->predict,
-                   "on a device, print besides what a step should take on one of this name by its data "
-                   "sheet; default: the device that runs, where it is known")
+                   "on a device, also print the step time that a roofline model predicts from the data sheet "
+                   "of this device; default: the device in use, if it is known")
       ->check(CLI::IsMember(sheets))
       ->excludes(ranks);
   command

@@ -1,4 +1,4 @@
-// `isochron bench --ranks`: what a train step over all ranks takes beside the same step on each rank alone.
+// `isochron bench --ranks`: compares a train step over all ranks with the same step on each rank alone.
 #pragma once
 
 #include <cstdint>

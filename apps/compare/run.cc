@@ -36,13 +36,13 @@ constexpr double kTimingShare = 0.05, kWatchingShare = 0.01;
 /// milliseconds that threads which stood still take to spread over the cores again.
 constexpr double kTurnSeconds = 0.2;
 
-/// What making a table takes, at most, of the time it is given.
+/// The maximum time for making a table, as a multiple of the time it is given.
 constexpr double kTableTimes = 1.5;
 
 /// The next look at a loop that isn't settled comes when it has run so many times as long.
 constexpr double kNextLook = 1.5;
 
-/// So often a loop is beside its twin after its run, and looked at.
+/// How often a loop takes turns with its twin after its run, and is judged.
 constexpr int kLooksBeside = 3;
 
 /// Standard error of a level beside the twin, relative, from which more turns are worth their time: with two
@@ -125,7 +125,7 @@ class Progress {
     }
     const bool ended = ended_ || !turns_.wait([this] { return record(); });
     ended_ = ended;
-    // The least is run in any case.
+    // The minimum number of iterations always runs.
     return !ended || epochs_ < options_.epochs || iterations_ < least_iterations(loop_, options_);
   }
 
@@ -180,7 +180,7 @@ class Progress {
   bool warm_ = false;
   int64_t added_iterations_ = 0, added_ns_ = 0;  // what turns have, of the recorder's totals
   int64_t epoch_began_ns_;
-  int64_t epoch_ns_ = kShortEpochNs;  // the latest one took
+  int64_t epoch_ns_ = kShortEpochNs;  // the time of the latest epoch
 };
 
 std::string run_loop(const Loop& loop, const CompareOptions& options, observe::Turns& turns) {
@@ -228,8 +228,8 @@ class Running {
     if (has_twin(loop, options)) twin_ = begin();
   }
 
-  /// Has warmed up, and its twin, and was beside it for the first time, up to `more_seconds` longer than
-  /// usual where its level isn't known well by then; the run begins.
+  /// Warms up the loop and its twin, and lets them take turns for the first time, up to `more_seconds` longer
+  /// than usual if the level isn't known well enough by then. The run begins after that.
   void prepare(double more_seconds) {
     if (!twin_) return;
     for (observe::Worker* worker : {worker_.get(), twin_.get()}) {
@@ -239,7 +239,7 @@ class Running {
     }
     if (!worker_->ended() && !twin_->ended()) take_turns(turns_before_, more_seconds);
   }
-  /// What its parts take together, about.
+  /// The approximate total time of its parts.
   double usual_seconds() const {
     return options_.seconds +
            (twin_ ? turns_seconds() + observe::FlatnessOptions{}.max_warmup * options_.seconds : 0);
@@ -273,7 +273,7 @@ class Running {
 
   std::string printed() const { return worker_->printed(); }
 
-  /// Ends it. What was found while it went on stays as it was found.
+  /// Ends the loop. A verdict that was found while the loop ran remains.
   LoopResult finish() {
     const bool found = looked_ && (result_.settled || !ends_);
     twin_.reset();
@@ -315,8 +315,8 @@ class Running {
     }
   }
 
-  /// What was found flat is settled. Where nothing is expected of time, so is what isn't decided;
-  /// a change must be found twice there, for what happens to the machine at a run's end looks like one.
+  /// A flat verdict is settled. If nothing is expected of the time, an inconclusive verdict is settled too. A
+  /// change must be found twice, because a disturbance of the machine at a run's end looks like one.
   void take(const std::string& text) {
     const observe::RunRecord record = parse(text);
     take_blocks(record);

@@ -14,9 +14,9 @@ class Tally {
  public:
   void add(std::span<const ScenarioResult> scenarios);
 
-  /// On the latest run: "27 loops: 26 as expected, 1 inconclusive, 0 not as expected".
+  /// Summary of the latest run: "27 loops: 26 as expected, 1 inconclusive, 0 not as expected".
   std::string latest_text() const;
-  /// A row a loop, sums with shares, and what was found otherwise, how often.
+  /// One row per loop, sums with shares, and the other findings with their counts.
   std::string text() const;
   /// {runs, as_expected, inconclusive, otherwise, loops: [{scenario, loop, as_expected, inconclusive,
   /// otherwise, deviations: {text: times}}]}

@@ -177,7 +177,7 @@ void run(const TrainOptions& options) {
       continue;
     }
     require(!options.sync_batch_norm || model.batch_norm, ErrorCode::kInvalidArgument, "train",
-            "--sync-batch-norm is for models with batch normalisation, which are {}, not {}; leave it out",
+            "--sync-batch-norm is for models with batch normalization, which are {}, not {}; leave it out",
             fmt::join(models_with_batch_norm(), " and "), options.model);
     open_device(options);
     comm::join(patience_of(options));
@@ -245,13 +245,13 @@ void add_train(CLI::App& app) {
       ->check(whole_number(1, INT32_MAX));
   command->add_flag(
       "--exact-sums", options->exact_sums,
-      "sum the gradients of an update in the order of a binary tree over its batches, so that the "
-      "weights have the same bits however these are divided into steps (--accumulate, a power of "
-      "two then) and ranks (mpirun); implies nothing about kernels: add --deterministic; not in mixed_fp8");
+      "sum the gradients of an update in a fixed binary tree over its batches: the weights are then bitwise "
+      "equal however the batches are split over steps (--accumulate, which must be a power of two) and ranks "
+      "(mpirun); kernels may still differ between runs, so add --deterministic; not in mixed_fp8");
   command->add_flag(
       "--sync-batch-norm", options->sync_batch_norm,
-      "batch normalisation goes by the moments of the batches of all ranks together; an epoch is made up to "
-      "whole updates then, as with --steps; for resnet20 and resnet50");
+      "synchronized batch norm: compute mean and variance over the batches of all ranks together; an epoch "
+      "is then rounded up to whole updates, as with --steps; for resnet20 and resnet50");
   command
       ->add_option("--bucket", options->bucket_bytes,
                    "size of the buckets, such as 64KiB, in which gradients are exchanged between ranks, the "
@@ -262,8 +262,8 @@ void add_train(CLI::App& app) {
   command
       ->add_option(
           "--patience", options->patience_seconds,
-          "seconds that ranks wait in one collective, or while MPI starts or ends, before they say on "
-          "standard error for which rank, and what that one does")
+          "seconds that a rank waits in one collective, or while MPI starts or ends, before it reports on "
+          "standard error which rank it waits for, and what that rank is doing")
       ->check(positive_number())
       ->capture_default_str();
   command

@@ -12,7 +12,7 @@ struct TrainableModel {
   std::string name;
   std::string what;  // one line for the help
   void (*train)(const TrainOptions&);
-  bool batch_norm = false;  // whether it has batch normalisation, which --sync-batch-norm is for
+  bool batch_norm = false;  // whether it has batch normalization, which --sync-batch-norm is for
 };
 
 std::vector<TrainableModel> image_models();     // images.cc

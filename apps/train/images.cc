@@ -27,15 +27,15 @@ struct Images {
   std::string name;
 };
 
-/// What a network wants to see of the digits. CIFAR-10 is always 32 x 32 in colours.
+/// What a network wants to see of the digits. CIFAR-10 is always 32 x 32 in colors.
 struct Wanted {
   int64_t side = 8;
-  bool colours = false;
+  bool colors = false;
 };
 
 void scale_up(data::LabelledImages& part, const Wanted& wanted) {
   if (wanted.side != part.images.extent(1)) part.images = resize(part.images, {wanted.side, wanted.side});
-  if (wanted.colours) part.images = concatenate({part.images, part.images, part.images}, 3);
+  if (wanted.colors) part.images = concatenate({part.images, part.images, part.images}, 3);
 }
 
 /// To mean 0 and deviation 1 in each channel of the training images.
@@ -66,12 +66,12 @@ Images load_images(TrainSession& session, const Wanted& wanted) {
 }
 
 std::string described(const Images& images, const Wanted& wanted) {
-  const bool scaled = images.name == "digits" && (wanted.side != 8 || wanted.colours);
+  const bool scaled = images.name == "digits" && (wanted.side != 8 || wanted.colors);
   return fmt::format("{}: {} images of {} x {} for training, {} for testing{}", images.name,
                      images.train.images.extent(0), images.train.images.extent(1),
                      images.train.images.extent(2), images.test.images.extent(0),
                      scaled ? fmt::format(" (8 x 8 scaled up{}; --data FOLDER trains on CIFAR-10)",
-                                          wanted.colours ? ", the grey channel three times" : "")
+                                          wanted.colors ? ", the gray channel three times" : "")
                             : "");
 }
 
@@ -217,7 +217,7 @@ nn::BatchNormOptions norm_of(const TrainOptions& options) {
 
 void train_resnet20(const TrainOptions& options) {
   train_classifier(options, {.name = "ResNet-20",
-                             .wanted = {.side = 32, .colours = true},
+                             .wanted = {.side = 32, .colors = true},
                              .digits = classifier_momentum(20, 32, 0.05),
                              .cifar = classifier_momentum(5, 64, 0.1),
                              .make = [&] { return own(nn::resnet20(kClasses, norm_of(options))); }});
@@ -225,7 +225,7 @@ void train_resnet20(const TrainOptions& options) {
 
 void train_resnet50(const TrainOptions& options) {
   train_classifier(options, {.name = "ResNet-50",
-                             .wanted = {.side = 32, .colours = true},
+                             .wanted = {.side = 32, .colors = true},
                              .digits = classifier_momentum(12, 32, 0.02),
                              .cifar = classifier_momentum(2, 64, 0.05),
                              .make = [&] { return own(nn::resnet50(kClasses, norm_of(options))); }});

@@ -1,4 +1,4 @@
-// What `isochron train --checkpoint` saves, by its options, and the line that tells of it.
+// What `isochron train --checkpoint` saves, depending on its options, and the line that reports it.
 #pragma once
 
 #include <mutex>

@@ -72,7 +72,7 @@ TrainSession::TrainSession(const TrainOptions& options, const TrainSettings& set
   nn::set_initializer_seed(options.seed);  // the same weights as before set_seed gave them a seed
 }
 
-/// Gradients of f16 would vanish unscaled.
+/// Gradients in f16 would underflow without loss scaling.
 optim::StepOptions TrainSession::step_options() const {
   optim::StepOptions options{.accumulate = options_.accumulate};
   options.exact_sums = options_.exact_sums;
@@ -317,7 +317,7 @@ void TrainSession::finish(const TrainOutcome& outcome) {
   }
 }
 
-/// What the ranks have sent, and what of its time nothing has hidden.
+/// What the ranks have sent, and how much of its time was exposed (not hidden by computation).
 std::string TrainSession::communication_text(const observe::RankData* ranks) const {
   const comm::Group& group = optimizer_.group();
   const comm::CommunicationStats stats = group.stats();

@@ -32,7 +32,7 @@
 
 namespace isochron::apps {
 
-/// Thrown in a training that was another's twin when that one needs it no more.
+/// Thrown in a training that is the twin of another one when the other no longer needs it.
 struct TwinDone {};
 
 /// For models that are made by a function.
@@ -52,7 +52,7 @@ struct TrainSettings {
   bool decay = true;            // by half a cosine to nearly nothing
 };
 
-/// One line of what the trained model is held against.
+/// One row of the comparison with the trained model.
 struct ComparedRow {
   std::string name;
   std::vector<double> values;

@@ -18,17 +18,19 @@
 namespace isochron::ops {
 namespace {
 
-/// Candidates take turns, so that a machine that is busy for a while slows all alike. After each round those
-/// drop out whose best time is more than this times the best of all; in the first only those whose run the
-/// system did not interrupt.
+/// Candidates are timed in rounds, so that a machine that is busy for a while slows all of them alike. After
+/// each round, a candidate drops out if its best time exceeds this multiple of the overall best time. In the
+/// first round, only candidates whose run the system did not interrupt can drop out.
 constexpr double kHopeless[] = {3, 2, 1.5, 1.3, 1.2, 1.2};
-/// First runs also set up (threads, pages of code, caches): in the first round so much more is forgiven.
+/// Extra time allowed in the first round, because first runs also set things up (threads, code pages,
+/// caches).
 constexpr double kSetUpNs = 1'000'000;
-/// A time is known once two runs agree to this; on a machine that does nothing else, after two rounds.
+/// A candidate's time is known once two of its runs agree within this factor. On an otherwise idle machine,
+/// that takes two rounds.
 constexpr double kAgreement = 1.1;
-constexpr int64_t kMostNs = 100'000'000;  // no further round after so long
-/// Of candidates within this of the fastest the one that the rule prefers is taken: the rest may be noise,
-/// and the rule's order is by experience.
+constexpr int64_t kMostNs = 100'000'000;  // no further round starts after this much time
+/// Among the candidates within this factor of the fastest, the one that the rule prefers is chosen: such
+/// differences may be noise, and the rule's order comes from experience.
 constexpr double kLevel = 1.12;
 
 std::atomic<bool> g_deterministic{false};
@@ -38,7 +40,7 @@ using Choices = std::map<std::string, std::string>;
 struct Record {
   std::mutex mutex;
   Choices made;    // in use: timed, taken from disk, restored
-  Choices timed;   // of these, what belongs on disk: timed here
+  Choices timed;   // the subset of `made` that was timed here and belongs on disk
   Choices stored;  // read from disk
   bool loaded = false;
   bool unsaved = false;
@@ -50,8 +52,8 @@ Record& record() {
   return *instance;
 }
 
-/// Sees to it that new choices are saved: after a function was captured and planned, but not for each of many
-/// in a row, and at the process's end.
+/// Arranges for new choices to be saved when the process ends and after a function has been captured and
+/// planned, though at most once per second.
 void save_by_itself() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -66,7 +68,7 @@ void save_by_itself() {
   });
 }
 
-/// Reads the file, once. Returns what was wrong with it.
+/// Reads the file on the first call. Returns an error message, which is empty if there was no error.
 std::string load(Record& r) {
   if (std::exchange(r.loaded, true)) return {};
   const std::filesystem::path path = choices_path();
@@ -86,7 +88,8 @@ bool remember(Record& r, const std::string& call, std::string_view name) {
   return true;
 }
 
-/// As `remember`, and for the disk: as doubtful, unless `sure` or timed a second time by now.
+/// Like `remember`, but also records the choice for the disk. It is marked as doubtful unless `sure` is true
+/// or this is the second timing, i.e. the choice on disk is doubtful.
 void remember_timed(Record& r, const std::string& call, std::string_view name, bool sure) {
   if (!remember(r, call, name)) return;
   const auto before = r.stored.find(call);
@@ -95,7 +98,8 @@ void remember_timed(Record& r, const std::string& call, std::string_view name, b
   r.unsaved = true;
 }
 
-/// The recorded candidate of `call`, else the one on disk unless doubtful, or names.size().
+/// The index of the candidate recorded for `call`, or of the one on disk unless that is doubtful;
+/// names.size() if there is none.
 size_t recorded(const std::string& call, std::span<const std::string_view> names) {
   save_by_itself();
   Record& r = record();
@@ -115,7 +119,7 @@ size_t recorded(const std::string& call, std::span<const std::string_view> names
   return index;
 }
 
-/// How often a thread of this process had to leave its core to another, though it had work.
+/// The number of involuntary context switches of this process's threads.
 int64_t preemptions() {
   rusage usage;
   return ::getrusage(RUSAGE_SELF, &usage) == 0 ? usage.ru_nivcsw : 0;
@@ -137,7 +141,7 @@ struct Candidate {
   size_t index;
   std::function<void()> run;
   double best_ns = std::numeric_limits<double>::max();
-  bool undisturbed = false;  // a run of it was
+  bool undisturbed = false;  // at least one of its runs was undisturbed
   bool known = false;
 
   void time() {
@@ -155,7 +159,7 @@ struct Fastest {
   bool sure = true;  // every candidate had a run that was not disturbed
 };
 
-/// The fastest of `count` candidates, or `count` where none serves.
+/// The fastest of `count` candidates, or `count` if none supports the call.
 Fastest fastest(size_t count, const std::function<std::function<void()>(size_t)>& prepare,
                 const std::function<void()>& before_timing) {
   std::vector<Candidate> candidates;
@@ -242,8 +246,8 @@ void forget_choices() {
 
 namespace {
 
-/// What goes to disk: what was timed here, then what was there and used here, then the rest while there is
-/// room.
+/// The choices to write to disk, at most kMaxRecordedChoices: first those timed here, then those on disk that
+/// were used here, then the rest.
 Choices to_save(const Record& r, Choices there) {
   Choices result = r.timed;
   for (const auto& [call, name] : r.stored) there.emplace(call, name);

@@ -1,8 +1,9 @@
-// Which implementation serves a call where several exist. A choice is made once a call, by timing or by rule,
-// and recorded: equal calls then run equal code, and a checkpoint can carry the record so that a resumed run
-// makes the same choices. What was timed is also kept on disk for the next process
-// (backends/common/choices_file.h). Where other programs took the cores away in every run of a candidate, the
-// choice is doubtful: the next process times once more and keeps what it finds.
+// Kernel autotuning (like cuDNN's benchmark mode and Inductor's max-autotune): chooses among several
+// implementations of a call. A choice is made once per call, by timing or by rule, and recorded. Equal calls
+// then run the same kernel, and a checkpoint carries the record, so a resumed run makes the same choices.
+// Timed choices are also kept on disk for the next process (backends/common/choices_file.h). If other
+// programs disturbed every timing of a candidate, the choice counts as doubtful, and the next process times
+// it once more.
 #pragma once
 
 #include <functional>
@@ -13,11 +14,11 @@
 
 namespace isochron::ops {
 
-/// On: always the first available candidate, never by timing; recorded choices made by timing are not used.
-/// Process-wide; for calls prepared afterwards.
+/// If on, the first available candidate is always chosen: nothing is timed, and recorded choices that were
+/// made by timing are not used. Applies to the whole process, and to calls prepared afterwards.
 void set_deterministic(bool on);
 bool deterministic();
-/// On as long as it lives.
+/// Deterministic choice is on for the lifetime of the object.
 class Deterministic {
  public:
   Deterministic() { set_deterministic(true); }
@@ -29,30 +30,31 @@ class Deterministic {
   const bool before_ = deterministic();
 };
 
-/// The candidate of `names` to use for the call described by `call` (op, shapes, threads): the recorded one
-/// if it serves the call on this machine, else the one on disk, else the fastest. `prepare(i)` makes
-/// candidate i ready and gives a function that runs it once, or an empty one where i doesn't serve this call;
-/// `before_timing` is called once before the first run, where there are several to time.
-/// Candidates that the rule prefers come first, also in timing: one that is much slower runs once only, the
-/// others until two of their runs agree.
-/// `names.size()` when none serves. The disk is read at the first call; a file that can't be used is reported
-/// as an event kNotice and replaced at the next save.
+/// Returns the index in `names` of the candidate for the call described by `call` (op, shapes, threads): the
+/// recorded one if it supports the call on this machine, otherwise the one on disk, otherwise the fastest.
+/// `prepare(i)` makes candidate i ready and returns a function that runs it once, or an empty function if i
+/// doesn't support the call. `before_timing` is called once before the first run if there are several
+/// candidates to time.
+/// Candidates that the rule prefers come first, also in timing. A candidate that is much slower runs only
+/// once, the others until two of their runs agree.
+/// Returns `names.size()` if no candidate supports the call. The disk is read at the first call. A file that
+/// can't be used is reported as an event kNotice and replaced at the next save.
 size_t choose(const std::string& call, std::span<const std::string_view> names,
               const std::function<std::function<void()>(size_t)>& prepare,
               const std::function<void()>& before_timing = {});
 
-/// Call -> name of the candidate, of every choice made by timing, taken from disk or restored. At most
-/// kMaxRecordedChoices.
+/// Maps calls to the names of their candidates, for every choice that was timed, read from disk or restored.
+/// At most kMaxRecordedChoices.
 std::map<std::string, std::string> recorded_choices();
-/// Adds choices to the record, replacing those of equal calls. They don't go to disk.
+/// Adds choices to the record, replacing those of equal calls. They are not written to disk.
 void restore_choices(const std::map<std::string, std::string>& choices);
 /// Empties the record, as in a new process: the disk is read again.
 void forget_choices();
 
-/// Writes what was timed since the last save to disk, beside what other processes wrote there; beyond
-/// kMaxRecordedChoices, choices that this process didn't use go. It happens by itself after a function was
-/// captured and when the process ends, never in a replay. Without effect when nothing is new or the disk is
-/// switched off; where it can't be written it isn't tried again.
+/// Writes the choices timed since the last save to disk, and keeps those that other processes wrote there.
+/// Beyond kMaxRecordedChoices, choices that this process didn't use are dropped. Called automatically after a
+/// function has been captured and when the process ends, never during a replay. Does nothing if nothing is
+/// new or the disk is switched off. If writing fails, it isn't tried again.
 void save_choices();
 
 inline constexpr size_t kMaxRecordedChoices = 4096;

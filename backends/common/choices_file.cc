@@ -35,7 +35,7 @@ std::string processor_name() {
   return "unknown";
 }
 
-/// What timings depend on besides the call.
+/// Everything that timings depend on besides the call, as text.
 const std::string& machine() {
   static const auto* const text =  // outlives the save at the process's end
       new std::string(fmt::format("{}, {}, isochron {}, oneDNN {} up to {}", processor_name(),
@@ -49,7 +49,7 @@ bool fits_a_line(const std::string& call, const std::string& name) {
          std::all_of(call.begin(), call.end(), plain) && std::all_of(name.begin(), name.end(), plain);
 }
 
-/// The next line of `text`, taken from it. Throws kBadFormat when no whole line is left.
+/// Removes the next line from `text` and returns it. Throws kBadFormat if no complete line is left.
 std::string_view take_line(std::string_view& text, const fs::path& path) {
   const size_t end = text.find('\n');
   require(end != std::string_view::npos && end <= kMaxLineBytes, ErrorCode::kBadFormat, path.string(),
@@ -100,7 +100,7 @@ void write_choices_file(const fs::path& path, const std::map<std::string, std::s
   std::error_code error;
   fs::create_directories(path.parent_path(), error);
   require(!error, ErrorCode::kIo, path.parent_path().string(), "cannot make the folder: {}", error.message());
-  // A pipe there would be written to in place, and wait for a reader.
+  // A pipe would be written to in place, and the write would wait for a reader.
   require(!fs::exists(path, error) || fs::is_regular_file(path, error), ErrorCode::kIo, path.string(),
           "is not a regular file");
   std::string text = fmt::format("{}\n{}\n", kFirstLine, machine());

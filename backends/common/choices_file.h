@@ -1,9 +1,9 @@
-// Where choices made by timing outlive the process: one small text file a machine in the user's cache folder.
-// backends/common/choices.h decides what is kept; here are the file's place, form and limits.
+// The file that keeps choices made by timing beyond the process: one small text file per machine.
+// backends/common/choices.h decides what is kept; this header covers the file's location, format and limits.
 //
-// It lies in the user's cache folder (core/files/cache_folder.h). Its name holds a hash of what a timing
-// depends on besides the call: processor, vector instructions in use (backends/common/vector_target.h),
-// versions of this library and of oneDNN.
+// The file lies in the user's cache folder (core/files/cache_folder.h). Its name contains a hash of
+// everything that a timing depends on besides the call: the processor, the vector instructions in use
+// (backends/common/vector_target.h) and the versions of this library and of oneDNN.
 #pragma once
 
 #include <filesystem>
@@ -12,15 +12,17 @@
 
 namespace isochron::ops {
 
-/// Empty when switched off, or where no folder is known.
+/// Empty if the file is switched off or no cache folder is known.
 std::filesystem::path choices_path();
 
-/// The choices in the file at `path`, call -> name of the candidate; none when there is no file. Throws kIo,
-/// and kBadFormat for anything but a whole file of this machine: a checksum ends it.
+/// The choices in the file at `path`, as a map from calls to candidate names; empty if there is no file.
+/// Throws kIo, and kBadFormat unless the file is complete and was written for this machine. It ends with a
+/// checksum.
 std::map<std::string, std::string> read_choices_file(const std::filesystem::path& path);
 
-/// Replaces the file at `path` as a whole, making its folder; files of other machines beyond
-/// kMaxChoicesFiles go, oldest first. Calls that don't fit a line are left out. Throws kIo.
+/// Replaces the whole file at `path`, and creates its folder if needed. If there are more than
+/// kMaxChoicesFiles files, those of other machines are removed, oldest first. Calls that don't fit in a line
+/// are left out. Throws kIo.
 void write_choices_file(const std::filesystem::path& path, const std::map<std::string, std::string>& choices);
 
 inline constexpr size_t kMaxChoicesFiles = 8;

@@ -17,7 +17,7 @@ using graph::Kernel;
 using graph::KernelArgs;
 using graph::KernelRequest;
 
-/// The product lies where an output is to have it, else at the beginning of the workspace.
+/// The product is stored in the output that returns it, if there is one, else at the start of the workspace.
 class ProductThenProgram final : public Kernel {
  public:
   explicit ProductThenProgram(const KernelRequest& request)
@@ -78,8 +78,8 @@ class ProductThenProgram final : public Kernel {
   const int product_output_;
   std::unique_ptr<Kernel> product_, rest_;
   std::array<std::byte*, kProductFactors> factors_ = {};
-  std::vector<std::byte*> operands_;  // the product, what else the program reads
-  std::vector<std::byte*> outputs_;   // but for the product
+  std::vector<std::byte*> operands_;  // the product, then the program's other operands
+  std::vector<std::byte*> outputs_;   // except the product
   size_t product_bytes_ = 0;          // in the workspace
 };
 

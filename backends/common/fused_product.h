@@ -1,4 +1,4 @@
-// `fused_product` as the backend's product, then its element program.
+// `fused_product` as two kernels: the backend's product, followed by the element program.
 #pragma once
 
 #include <memory>

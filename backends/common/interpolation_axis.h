@@ -1,4 +1,4 @@
-// Calls of `interpolate` and its transpose as the axis that they interpolate.
+// The axis that a call of `interpolate` or its transpose works along.
 #pragma once
 
 #include "isochron/backends/common/axis_view.h"
@@ -7,7 +7,8 @@
 
 namespace isochron::ops {
 
-/// That of a call of `interpolate`; `transposed`: of the transpose, whose result has the axis' elements.
+/// The axis of a call of `interpolate` or, if `transposed`, of its transpose, whose result has the elements
+/// of the axis.
 inline element::InterpolationAxis interpolation_axis(const graph::KernelRequest& request, bool transposed) {
   const int axis = axis_of(request);
   const int64_t in = request.inputs[0].shape[axis], out = request.outputs[0].shape[axis];

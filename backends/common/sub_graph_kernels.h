@@ -1,5 +1,5 @@
-// What the kernels of ops with sub-graphs are on every backend: the plans of the sub-graphs, and where their
-// tensors lie. Backends add how they run.
+// The parts of the kernels of ops with sub-graphs that are common to all backends: the plans of the
+// sub-graphs and the placement of their tensors. Each backend adds the code that runs them.
 #pragma once
 
 #include <algorithm>
@@ -12,9 +12,9 @@
 
 namespace isochron::ops {
 
-/// `body` with its results written over its state, which its inputs from `first_state` on are.
+/// A copy of `body` whose results overwrite its state, i.e. its inputs from `first_state` on.
 std::unique_ptr<graph::Graph> in_place(const graph::Graph& body, size_t first_state);
-/// The same of a scan, with only the outputs that somebody reads.
+/// The same for the body of a scan, with only the outputs that are read.
 std::unique_ptr<graph::Graph> scan_body_in_place(const ScanLayout& layout, std::span<const bool> unread);
 
 /// `cond`: one of two plans, in one workspace.
@@ -90,7 +90,7 @@ class WhileKernel : public graph::Kernel {
   std::vector<std::byte*> state_;
 };
 
-/// `update_if`: a plan that changes the state where the results are.
+/// `update_if`: a plan that updates the state in place, in the memory of the results.
 class UpdateIfKernel : public graph::Kernel {
  public:
   explicit UpdateIfKernel(const graph::KernelRequest& request)

@@ -1,5 +1,5 @@
-// Factories of kernels for a device (graph/ir/backend.h): text is added to the request's module, and launched
-// once that is loaded. All results are the same bits at each run.
+// Factories of kernels for a device (graph/ir/backend.h). They add text to the request's module, and the
+// kernels launch its functions once it is loaded. All results are bitwise reproducible.
 #pragma once
 
 #include <memory>
@@ -15,8 +15,8 @@ namespace isochron::ops {
 std::unique_ptr<graph::Kernel> prepare_elementwise_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_reduction_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_fused_cuda(const graph::KernelRequest& request);
-// An index outside of its range, where the CPU throws kOutOfRange, ends the device (kDeviceLost) with a line
-// on standard output: nothing there can throw.
+// If an index is out of range, for which the CPU throws kOutOfRange, the device is lost (kDeviceLost) after a
+// line on standard output, because device code can't throw.
 std::unique_ptr<graph::Kernel> prepare_square_sum_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_blend_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_stack_row_cuda(const graph::KernelRequest& request);
@@ -33,12 +33,12 @@ std::unique_ptr<graph::Kernel> prepare_slice_cuda(const graph::KernelRequest& re
 std::unique_ptr<graph::Kernel> prepare_pad_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_concatenate_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_gather_cuda(const graph::KernelRequest& request);
-/// Nearest in any dtype.
+/// Nearest-neighbor interpolation works in any dtype.
 std::unique_ptr<graph::Kernel> prepare_interpolate_cuda(const graph::KernelRequest& request);
-/// Each element adds up what comes back to it, in order.
+/// Each element sums its contributions in a fixed order.
 std::unique_ptr<graph::Kernel> prepare_interpolate_transpose_cuda(const graph::KernelRequest& request);
-// A matrix without a result, where the CPU throws kInvalidArgument, ends the device as an index out of range
-// does.
+// If a matrix has no result, for which the CPU throws kInvalidArgument, the device is lost as for an index
+// out of range.
 std::unique_ptr<graph::Kernel> prepare_cholesky_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_triangular_solve_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_solve_cuda(const graph::KernelRequest& request);
@@ -47,10 +47,10 @@ std::unique_ptr<graph::Kernel> prepare_qr_cuda(const graph::KernelRequest& reque
 std::unique_ptr<graph::Kernel> prepare_uniform_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_normal_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_bernoulli_cuda(const graph::KernelRequest& request);
-/// Rows of one index are added in their order.
+/// Rows with the same index are added in order.
 std::unique_ptr<graph::Kernel> prepare_scatter_add_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_take_along_axis_cuda(const graph::KernelRequest& request);
-/// Updates of one element are added in their order.
+/// Updates of the same element are added in order.
 std::unique_ptr<graph::Kernel> prepare_put_add_along_axis_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_embedding_bag_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_triangle_cuda(const graph::KernelRequest& request);
@@ -66,13 +66,14 @@ std::unique_ptr<graph::Kernel> prepare_log_cumulative_sum_exp_cuda(const graph::
 std::unique_ptr<graph::Kernel> prepare_cumulative_max_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_cumulative_min_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_linear_recurrence_cuda(const graph::KernelRequest& request);
-/// Sums in f32, of f64 in f64. By the machine's library of products where the call is one of those.
+/// Sums are in f32, or in f64 for f64 operands. Uses the machine's matrix product library if that supports
+/// the call.
 std::unique_ptr<graph::Kernel> prepare_matmul_cuda(const graph::KernelRequest& request);
-/// `fused_product` of a `matmul`: by that library in one go where it can, else in tiles or as two kernels. A
-/// relu of NaN is NaN.
+/// `fused_product` of a `matmul`: in a single call of that library if possible, else in tiles or as two
+/// kernels. A relu of NaN is NaN.
 std::unique_ptr<graph::Kernel> prepare_fused_matmul_cuda(const graph::KernelRequest& request,
                                                          const FusedProduct& fused);
-/// Factors in f32, bf16 or f16 and a result in f32 or bf16; null for a result in f16.
+/// Operands in f32, bf16 or f16 and a result in f32 or bf16; null for a result in f16.
 std::unique_ptr<graph::Kernel> prepare_matmul_float8_cuda(const graph::KernelRequest& request);
 /// Images and kernels in one floating dtype, biases in any.
 std::unique_ptr<graph::Kernel> prepare_convolution_cuda(ConvolutionPass pass, const ConvolutionShape& shape,
@@ -84,8 +85,8 @@ std::unique_ptr<graph::Kernel> prepare_fused_convolution_cuda(ConvolutionPass pa
                                                               const FusedProduct& fused);
 std::unique_ptr<graph::Kernel> prepare_pooling_cuda(Pooling pooling, const PoolingShape& shape,
                                                     const graph::KernelRequest& request);
-/// A launch and a product a step. What has an axis of time, and the kernels, may be stored in 16 bits of one
-/// kind; else null.
+/// All steps run in one launch if possible, otherwise one launch and one product per step. The tensors with
+/// an axis of time, and the kernels, may be stored in one 16-bit dtype; else null.
 std::unique_ptr<graph::Kernel> prepare_recurrent_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_recurrent_gradient_cuda(const graph::KernelRequest& request);
 /// Heads in any floating dtypes; no scores are stored.
@@ -93,15 +94,15 @@ std::unique_ptr<graph::Kernel> prepare_attention_cuda(const AttentionShape& shap
                                                       const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_attention_gradient_cuda(const AttentionShape& shape,
                                                                const graph::KernelRequest& request);
-/// All optimizers whose rule is one by elements (ops/optimizer/update_rule.h).
+/// All optimizers whose rule is elementwise (ops/optimizer/update_rule.h).
 std::unique_ptr<graph::Kernel> prepare_update_cuda(const graph::KernelRequest& request);
-/// Lines go to standard output, when the host next waits for the device.
+/// Lines are printed to standard output when the host next waits for the device.
 std::unique_ptr<graph::Kernel> prepare_print_cuda(const graph::KernelRequest& request);
-/// What isn't finite ends the device as an index out of range does.
+/// If a value isn't finite, the device is lost as for an index out of range.
 std::unique_ptr<graph::Kernel> prepare_check_numerics_cuda(const graph::KernelRequest& request);
 /// The same rules on listed rows of tables.
 std::unique_ptr<graph::Kernel> prepare_update_rows_cuda(const graph::KernelRequest& request);
-/// Updates of one row are added in their order.
+/// Updates of the same row are added in order.
 std::unique_ptr<graph::Kernel> prepare_coalesce_rows_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_tree_accumulate_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_cond_cuda(const graph::KernelRequest& request);

@@ -1,5 +1,5 @@
 // Measures how often the flatness verdict errs: many synthetic runs of every kind, with a true change that is
-// a multiple of the bound, and what was said of them. Prints the table of docs/flatness.md.
+// a multiple of the bound, and what was said of them. Prints the table of docs/flatness-error-rates.md.
 //   flatness_at_bound [SERIES_PER_ROW]
 #include <fmt/format.h>
 

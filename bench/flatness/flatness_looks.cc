@@ -1,6 +1,6 @@
 // Measures how often the alarm during a run (observe/diagnose/drift_alarm.h) is false or missing: the
 // synthetic runs of flatness_series.h, each stretched to an hour of a simulated clock, and looked at as often
-// as the alarm does. Prints a table of docs/flatness.md.
+// as the alarm does. Prints a table of docs/flatness-error-rates.md.
 //   flatness_looks [SERIES_PER_CLASS] [TEXT]    TEXT: only classes whose name holds it
 #include <fmt/format.h>
 
@@ -75,7 +75,7 @@ void print_row(const std::string& name, Counts counts) {
   std::fflush(stdout);
 }
 
-/// Only of classes that are healthy, or that grow: nothing is said of those that become faster.
+/// Covers only classes that are healthy or that grow, not those that become faster.
 void print_table(bool healthy, int count, const std::string& only) {
   fmt::print("| {} | alarm % | half of the alarms by | looks |\n|---|---|---|---|\n",
              healthy ? "healthy runs" : "growing runs, by twice the bound");

@@ -1,6 +1,6 @@
 // Measures how often the flatness verdict errs on synthetic runs of many kinds (flatness_series.h), judged
 // from their iterations' durations as `isochron analyze` does, and beside it what others would have said of
-// the same runs. Prints the table by class of docs/flatness.md.
+// the same runs. Prints the table by class of docs/flatness-error-rates.md.
 //   flatness_rates [SERIES_PER_CLASS] [TEXT]    TEXT: only classes whose name holds it
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 // Measures how often the flatness verdict errs on real training with a drift planted in it: a network trains,
 // and beside each step the loop walks over what it has kept, which grows until a step takes longer by a
 // multiple of the bound. Runs with and without drift take turns, so that the machine's moods meet both alike.
-// Prints a table of docs/flatness.md.
+// Prints a table of docs/flatness-error-rates.md.
 // Each run is beside its twin, unless the third argument is `alone`.
 //   flatness_real [RUNS_PER_ROW [SECONDS_PER_RUN [alone]]]
 #include <fmt/format.h>
@@ -152,7 +152,7 @@ RunReport run(bool captured, const Plant& plant, double change, double seconds, 
   if (beside_twin) twin.emplace([&](Turns& turns) { return twin_of(captured, change, turns); });
   Loop loop(captured, change);
   const auto iterations = static_cast<int64_t>(seconds * 1e9 / loop.step_ns());
-  const auto after = static_cast<int64_t>(2e9 / loop.step_ns());  // beside the twin, at most
+  const auto after = static_cast<int64_t>(2e9 / loop.step_ns());  // in turns with the twin, at most
   Recorder recorder({.clock = running_ns});
   std::optional<BesideTwin> beside;
   if (twin) beside.emplace(*twin);

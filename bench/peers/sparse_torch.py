@@ -3,7 +3,7 @@
     FOLDER/torch/bin/python sparse_torch.py --isochron build/release/bin/sparse_steps --tables 8 --rows 100000
 
 Both do the same: the vectors of one number a table and sample are summed, and the mean square of their distance from 1 is
-minimised, by SGD, Adagrad and Adam on sparse gradients (PyTorch: SGD, Adagrad, SparseAdam). Tables, batches and losses are
+minimized, by SGD, Adagrad and Adam on sparse gradients (PyTorch: SGD, Adagrad, SparseAdam). Tables, batches and losses are
 the same, and so are the losses after the first turn, which are printed. A figure is the median over rounds of the median step of a turn, in
 microseconds; the ratio is that of the better ones of all thread counts.
 """

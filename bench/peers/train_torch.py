@@ -184,7 +184,7 @@ def main():
     parser.add_argument("--data", nargs="*", default=[])
     arguments = parser.parse_args()
     if arguments.data and arguments.model != "gpt":
-        parser.error(f"--data is for gpt; {arguments.model} trains on the data sets of the project")
+        parser.error(f"--data is for gpt; {arguments.model} trains on the datasets of the project")
     if min(arguments.epochs or 1, arguments.steps or 1) < 1 or 0 in (arguments.epochs, arguments.steps):
         parser.error("--epochs and --steps must be at least 1")
     import torch

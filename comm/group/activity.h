@@ -1,6 +1,6 @@
-// What a rank does at present, written by the threads that train and communicate and read by any other, such
-// as the one that tells the ranks that wait for it (comm/watch/watchdog.h). Writing is a few stores: no
-// system call, no allocation, no clock.
+// What a rank is doing now. The training and communication threads write it. Any other thread may read it,
+// such as the watchdog's thread, which publishes it for the other ranks (comm/watch/watchdog.h). Writing is a
+// few stores: no system call, no allocation, no clock.
 #pragma once
 
 #include <atomic>
@@ -58,7 +58,8 @@ class Activity {
   std::atomic<const char*> label_{""}, doing_{"computing"};
 };
 
-/// While it lives, a rank does this; before and afterwards, what it did outside. Null: nobody is told.
+/// Sets what the rank is doing until the end of the scope, and then restores what it did before. Does nothing
+/// if `activity` is null.
 class [[nodiscard]] Doing {
  public:
   Doing(Activity* activity, const char* what)

@@ -19,7 +19,7 @@
 namespace isochron::comm {
 namespace {
 
-/// Ranks compare what they call in the first calls, and then each time as many have been made again.
+/// The ranks compare this many first calls, and then one call whenever the number of calls has doubled.
 constexpr uint32_t kComparedCalls = 64;
 
 /// A collective that is a function, for calls of the host.
@@ -138,7 +138,7 @@ void Group::compare_ranks(const Collective& collective, uint32_t number) {
   }
 }
 
-/// The oldest of the queue. By who holds `working_`.
+/// Runs the oldest collective of the queue. The caller must hold `working_`.
 void Group::run_next() {
   const uint32_t next = done_.load(std::memory_order_relaxed);
   const int64_t began_ns = now_ns();
@@ -160,7 +160,7 @@ void Group::run_next() {
   calls_.fetch_add(1, std::memory_order_relaxed);
   busy_ns_.fetch_add(now_ns() - began_ns, std::memory_order_relaxed);
   activity_.finish();
-  done_.store(next + 1);  // before the look for who waits, on all cores
+  done_.store(next + 1);  // seq_cst: visible before notify_all looks for waiting threads
   done_.notify_all();
 }
 
@@ -168,8 +168,8 @@ void Group::throw_if_failed() const {
   if (failed_.load(std::memory_order_acquire)) std::rethrow_exception(failure_);
   require(
       !abandoned_.load(std::memory_order_relaxed), ErrorCode::kCommunication, "group",
-      "an error left a step of rank {} in the middle of its exchange, so that it no longer stands where the "
-      "other ranks do; start all ranks again from a checkpoint",
+      "an error stopped a step of rank {} in the middle of its exchange, so this rank is out of step with "
+      "the others; restart all ranks from a checkpoint",
       rank_);
 }
 
@@ -192,7 +192,7 @@ void Group::start_when_waited_for(Collective& collective) {
   collective.number_ = number;
   queue_[(number - 1) % kQueued] = &collective;
   activity_.enter();
-  started_.store(number);  // before the look of notify_one for who waits, on all cores
+  started_.store(number);  // seq_cst: visible before notify_one looks for a waiting thread
 }
 
 /// Returns when its newest start is done.
@@ -283,7 +283,7 @@ void Group::abort(int exit_status) {
     if (lock.owns_lock()) communicator_->abort(exit_status);
     communicator_->abort_call(exit_status);
     end(kAbort);
-    // Where that thread is stuck within a call, the launcher ends them all once this process has gone.
+    // If the group's thread is stuck in a call, the launcher ends all ranks once this process has exited.
     std::this_thread::sleep_for(kPatience);
   }
   std::_Exit(exit_status);

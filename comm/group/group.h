@@ -1,7 +1,7 @@
-// Group: the ranks that train together, as programs, ops and optimizers see them. A thread of its own makes
-// the calls of the transport, so that communication goes on while the step computes. Whoever waits for a
-// collective makes them in its place, where it isn't at it already: a step that has nothing else to do
-// communicates without a switch of threads.
+// Group: the ranks that train together, as programs, ops and optimizers see them. The group has a
+// communication thread that calls the transport, so that communication overlaps with computation. A thread
+// that waits for a collective runs it itself, unless the communication thread is already calling the
+// transport: a step that has nothing else to do communicates without a thread switch.
 //
 // Every rank makes the same calls in the same order. `comm::world()` (comm/group/world.h) is the group of
 // the processes that a launcher such as mpirun started.
@@ -33,8 +33,8 @@ class Collective {
   Collective(const Collective&) = delete;
   Collective& operator=(const Collective&) = delete;
   virtual ~Collective() = default;
-  /// What messages call it: a text that lives as long as the program, and the bytes of its data. `content`: a
-  /// hash of what these are (dtypes, shapes, a root), which must be the same on all ranks too.
+  /// Sets the name (a string that lives as long as the program) and the size of the data for messages.
+  /// `content` is a hash of dtypes, shapes and root, which must be the same on all ranks too.
   void describe(const char* label, size_t bytes, uint64_t content = 0) {
     label_ = label;
     bytes_ = bytes;
@@ -58,11 +58,12 @@ struct CommunicationStats {
   int64_t calls = 0;
   int64_t bytes_sent = 0;  // by this rank
   int64_t busy_ns = 0;     // in calls of the transport: waiting for others included
-  int64_t exposed_ns = 0;  // whoever waited for a collective
+  int64_t exposed_ns = 0;  // that callers spent waiting for collectives
 };
 
-/// All ranks make the same calls in the same order. They compare what they call in the first 64 calls, and
-/// when as many have been made again: kCommunication on all of them where one differs.
+/// All ranks make the same calls in the same order. The ranks compare their first 64 calls, and after that
+/// one call whenever the number of calls has doubled. If a rank's call differs, all ranks throw
+/// kCommunication.
 class Group {
  public:
   /// `open` makes the transport, on the group's thread, which also destroys it; it is used by one thread at a
@@ -80,16 +81,18 @@ class Group {
   /// For messages, such as "Open MPI 4.1.4".
   const std::string& description() const { return description_; }
 
-  /// Has the group's thread run it, after those that were started before. Called by one thread at a time, as
-  /// `wait` and all that follow. Throws kCommunication once the transport has failed.
+  /// Queues the collective for the group's thread, after those that were started before. Only one thread at a
+  /// time may call this, `wait` and the functions below. Throws kCommunication once the transport has failed.
   void start(Collective& collective);
-  /// Returns when its newest start is done. Throws what it threw; so does every later call.
+  /// Returns when the collective has finished its newest run. Throws the error of that run; every later call
+  /// throws it too.
   void wait(Collective& collective);
-  /// For what an error left between start and wait: nothing that was started and hasn't begun is run any
-  /// more, and later calls throw kCommunication, for the ranks don't stand at the same collective. Returns
-  /// once `collective` isn't used any more: where it is under way, when all ranks have taken part in it.
+  /// For a collective that an error left between `start` and `wait`. Queued collectives that haven't begun
+  /// are not run any more, and later calls throw kCommunication, because the ranks are no longer at the same
+  /// collective. Returns once `collective` isn't used any more: if it is running, when all ranks have taken
+  /// part in it.
   void abandon(Collective& collective);
-  /// Has whoever waits for it run it, unless the group's thread comes by before.
+  /// Queues the collective without waking the group's thread. Usually the thread that waits for it runs it.
   void start_when_waited_for(Collective& collective);
   void run(Collective& collective) {
     start_when_waited_for(collective);
@@ -107,7 +110,7 @@ class Group {
   void broadcast(std::span<std::byte> data, int root = 0, const char* label = "broadcast");
   void barrier(const char* label = "barrier");
 
-  /// Ends the transport, in which all ranks take part; no collective may be started any more.
+  /// Closes the transport. All ranks must take part. After that no collective may be started.
   void leave();
   /// Ends all ranks, this process included, also while a collective waits for others.
   [[noreturn]] void abort(int exit_status);
@@ -138,7 +141,7 @@ class Group {
   int rank_ = 0;
   int size_ = 1;
   std::string description_ = "one process";
-  std::mutex working_;  // held by who makes calls of the transport
+  std::mutex working_;  // held by the thread that calls the transport
   std::unique_ptr<Communicator> communicator_;
   Collective* queue_[kQueued] = {};
   /// What a rank calls, for others to compare.

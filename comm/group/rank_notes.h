@@ -9,7 +9,8 @@
 
 namespace isochron::comm {
 
-/// What one rank tells. Numbers of f64, as they travel in a sum to which every rank adds its own alone.
+/// What one rank sends. The fields are f64, because they are sent in a sum to which each rank adds only its
+/// own note.
 struct RankNote {
   double request = 0;   // 1: it asks for something, such as to stop
   double work_ns = 0;   // from the end of the update before to the exchange, less waiting for collectives

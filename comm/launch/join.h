@@ -12,15 +12,19 @@ namespace isochron::comm {
 
 struct Launch;
 
-/// Joins the processes that mpirun, srun or the like started together (comm/launch/launch.h): from then on
-/// comm::world() is their group, which optimizers and fits use unless they are given another one, and
-/// compute_threads() is this rank's share of the machine's cores, unless ISOCHRON_THREADS is set. Where no
-/// launcher started this process, nothing happens, and no MPI is loaded. To be called once, before anything
-/// is planned and after anything that forks. Returns the world, which all ranks leave together when the
-/// process exits. A program that catches an error of one rank and ends must call the world's `abort` then:
-/// the other ranks wait for it, and leaving waits for them. `watch`: what is told where this rank waits for
-/// others while MPI starts or ends, and when the run ends for that. Throws as detect_launch and
-/// open_launched.
+/// Joins the processes that mpirun, srun or a similar launcher started together (comm/launch/launch.h).
+/// Afterwards comm::world() is their group, which optimizers and Trainer::fit use by default, and
+/// compute_threads() is this rank's share of the machine's cores, unless ISOCHRON_THREADS is set. Without a
+/// launcher it does nothing and loads no MPI. Call it once, before anything is planned and after anything
+/// that forks. Returns the world, which all ranks leave together when the process exits.
+///
+/// A program that catches an error on one rank and exits must call the world's `abort` first: the other ranks
+/// wait for this rank, and leaving waits for them. `watch`: when to report that this rank waits for others
+/// while MPI starts or ends, and when to give up.
+///
+/// Throws kInvalidArgument for environment variables of the launcher that make no sense, kUnsupported where
+/// MPI or the module for it can't be loaded, kCommunication where MPI fails or is another than the
+/// launcher's.
 const std::shared_ptr<Group>& join(const LaunchWatchOptions& watch = {});
 
 /// The compute threads that `join` gives to a rank which was started like that.

@@ -15,8 +15,8 @@
 
 namespace isochron::comm {
 
-/// Bytes cut into one slice a rank: each as long as the first, but for the last ones, which may be shorter or
-/// empty.
+/// Bytes cut into one slice per rank. All slices are as long as the first, except the last ones, which may be
+/// shorter or empty.
 struct Slices {
   size_t total_bytes = 0;
   size_t slice_bytes = 0;  // ranks * slice_bytes >= total_bytes
@@ -31,18 +31,18 @@ struct Slices {
   }
 };
 
-/// How long the slices of others have taken to come, in the all_gather calls so far that moved any: in each
-/// from the call's begin on, and these times added up. All ranks enter such a call at about the same time
-/// where it follows another collective, so that it tells their links apart.
+/// How long the slices of other ranks took to arrive, measured from the beginning of the call and summed over
+/// all all_gather calls so far that moved data. If such a call follows another collective, all ranks enter it
+/// at about the same time, so that these times show differences between the links.
 struct Arrivals {
   int64_t calls = 0;
   std::vector<int64_t> total_ns;  // of each rank, 0 of this one; empty where the transport doesn't tell
 };
 
-/// All collective calls: every rank makes the same ones, in the same order, with equal sizes. A call returns
-/// when its memory may be used again. Called by one thread, and one call at a time. They allocate nothing of
-/// ours once one of the same kind has been made. Throw kCommunication where the transport fails; no further
-/// call may be made then but `abort`.
+/// The collective calls. Every rank makes the same calls in the same order with equal sizes. A call returns
+/// when its memory may be used again. Only one thread makes calls, one at a time. After the first call of a
+/// kind, calls of that kind allocate nothing from our allocators. If the transport fails, calls throw
+/// kCommunication; after that only `abort` may be called.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -65,8 +65,8 @@ class Communicator {
 
   /// Ends all ranks with this exit status, as far as the transport can.
   [[noreturn]] virtual void abort(int exit_status) = 0;
-  /// By any thread: has the call under way, which waits for other ranks, do that in its place, as far as the
-  /// transport can.
+  /// Makes a call that is waiting for other ranks end all ranks itself, as far as the transport can. Any
+  /// thread may call this.
   virtual void abort_call(int /*exit_status*/) {}
 };
 

@@ -1,5 +1,5 @@
-// The folder in which ranks tell one another what they do: a file a rank, written and read by a thread of its
-// own, so that nobody waits for a file system that hangs.
+// The folder in which ranks publish what they are doing, in one file per rank. A separate thread writes and
+// reads the files, so that no other thread waits for a file system that hangs.
 #pragma once
 
 #include <condition_variable>
@@ -34,8 +34,9 @@ class StatusFolder {
   ~StatusFolder();
 
   const std::filesystem::path& path() const { return path_; }
-  /// Has the file written, and with `look` the others' read. Returns at once; where the thread is still at
-  /// the call before, this one takes the place of what is to be done next. `now_ns` is the caller's clock.
+  /// Makes the thread write this rank's file and, with `look`, read the other ranks' files. Returns at once.
+  /// If the thread is still busy with an earlier call, this call replaces the pending one. `now_ns` is the
+  /// caller's clock.
   void exchange(const RankStatus& own, bool look, int64_t now_ns);
   /// As of the newest look, a rank each.
   std::vector<SeenRank> seen() const;

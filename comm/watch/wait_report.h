@@ -21,8 +21,8 @@ struct RankView {
 struct WaitView {
   const RankStatus& own;            // which waits
   std::span<const RankView> ranks;  // all, in order; the own one isn't looked at
-  double still_s = 0;       // a status that hasn't changed for so long is of a process that stands still
-  double unanswered_s = 0;  // how long the folder hasn't answered
+  double still_s = 0;               // a process whose status hasn't changed for this long counts as hung
+  double unanswered_s = 0;          // how long the folder hasn't answered
   const std::string& folder;
 };
 
@@ -38,7 +38,7 @@ void print_message(const std::string& text);
 /// What the rank does that ends all of them; its status doesn't change after that.
 inline constexpr const char* kEndingTheRun = "ending the run";
 
-/// Does a lower rank wait too, or end the run? Then it tells.
+/// Is a lower rank also waiting, or ending the run? Then that rank reports, and this one doesn't.
 bool lower_rank_tells(const WaitView& view);
 /// Who is waited for, what it does, and who waits.
 std::string wait_text(const WaitView& view);

@@ -28,7 +28,7 @@ constexpr int kTicksOfPatience = 8;
 constexpr nanoseconds kLongestTick = std::chrono::seconds(1);
 constexpr nanoseconds kShortestTick = std::chrono::milliseconds(10);
 constexpr int kLooksOfWait = 16;  // as a wait grows, others' files are read less often
-constexpr nanoseconds kLeeway = std::chrono::seconds(15);  // for the rank that tells to end all
+constexpr nanoseconds kLeeway = std::chrono::seconds(15);  // for the reporting rank to end all ranks
 
 /// What rank 0 has decided.
 struct Decided {
@@ -190,7 +190,7 @@ void Watchdog::tell_of(const RankStatus& own) {
                       .folder = folder};
   const int64_t waited_ns = watched_ns_ - progress_ns_, end_ns = options_.end_after.count();
   const bool others_tell = view.unanswered_s < view.still_s && lower_rank_tells(view);
-  // Where the one that should end all doesn't, this rank does.
+  // If the reporting rank doesn't end all ranks within kLeeway, this rank does.
   if (end_ns > 0 && waited_ns >= end_ns + (others_tell ? kLeeway.count() : 0)) {
     RankStatus ending = own;
     ending.doing = kEndingTheRun;

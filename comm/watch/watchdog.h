@@ -27,7 +27,7 @@
 
 namespace isochron::comm {
 
-/// Those of rank 0 hold for all, but for the two functions.
+/// Rank 0's options apply to all ranks, except for the two functions.
 struct WatchdogOptions {
   /// How long a rank waits in one collective before it tells; again after twice as long, four times, ...
   std::chrono::nanoseconds patience = std::chrono::seconds(60);

@@ -18,15 +18,15 @@ enum class ErrorCode {
   kDtypeMismatch,     // dtypes that don't fit together
   kOutOfRange,        // an axis, index or label outside its range
   kOverflow,          // a size that does not fit 64 bits
-  kOutOfMemory,       // an allocator said no
-  kIo,                // the file system said no
+  kOutOfMemory,       // an allocation failed
+  kIo,                // the file system reported an error
   kBadFormat,         // a file whose content is not what its format says
   kNotANumber,        // NaN or Inf where a number is required
   kCaptureViolation,  // something a capture can't contain (reading a value, freeing a bound variable)
   kSealed,            // something new (a shape, a plan, an allocation) after sealing
   kStale,             // a view used after the call that replaced its content
-  kUnsupported,       // a combination that is not built; the text says what is
-  kDevice,            // a device or its driver said no
+  kUnsupported,       // a combination that is not implemented; the text says what is
+  kDevice,            // a device or its driver reported an error
   kDeviceLost,        // a kernel failed, or the device is gone: only a new process can go on
   kCommunication,     // another rank of a distributed run failed or disagrees, or the transport between them
 };

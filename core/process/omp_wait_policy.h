@@ -1,17 +1,17 @@
-// How long the threads of a team turn in a loop for each other before they sleep.
+// How long OpenMP threads spin while they wait for each other, before they sleep.
 #pragma once
 
 namespace isochron {
 
-/// To be called first in main(), with its argument: starts the program anew (the same process) with
-/// GOMP_SPINCOUNT=1000 in its environment, unless that or OMP_WAIT_POLICY is set there. Does nothing where
-/// that can't be done.
+/// Call this first in main(), with main()'s argv. It re-executes the program (same process id) with
+/// GOMP_SPINCOUNT=1000 in the environment, unless GOMP_SPINCOUNT or OMP_WAIT_POLICY is already set. Does
+/// nothing where the program can't be re-executed.
 ///
-/// libgomp's threads by default turn for some ms. Where other programs want the cores, a thread that turns
-/// keeps its core from the very thread it waits for, and a step takes many times as long: 2 to 4 times as
-/// with 1,000 turns (some tens of us) beside three busy programs on two cores. Alone the two are equally
-/// fast. libgomp reads its settings before main() and any constructor, hence the second start, which takes
-/// some ms.
+/// By default libgomp's threads spin for some ms while they wait. When other programs want the cores, a
+/// spinning thread holds the core that the thread it waits for needs. Beside three busy programs on two
+/// cores, a step then takes 2 to 4 times as long as with 1,000 spins (some tens of us). On an idle machine
+/// both settings are equally fast. libgomp reads its settings before main() and before any constructor, so
+/// the program must start a second time, which takes some ms.
 void limit_omp_spinning(char** argv);
 
 }  // namespace isochron

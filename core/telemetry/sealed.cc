@@ -57,10 +57,11 @@ void Seal::report(std::string_view where, int64_t step) {
     record.bytes = 0;
   }
   broken_ = false;
-  fail(ErrorCode::kSealed, where,
-       "step {} is sealed and was to make nothing, but made {}; make it before the loop, reuse it, or do it "
-       "in a callback; {}",
-       step, made, trace);
+  fail(
+      ErrorCode::kSealed, where,
+      "step {} is sealed, so it must create nothing, but it created {}; create it before the loop, reuse it, "
+      "or move it to a callback; {}",
+      step, made, trace);
 }
 
 namespace internal {

@@ -85,10 +85,10 @@ Strides broadcast_strides(const Shape& from, const Strides& strides, const Shape
 /// `axis` counted from the end when negative. Throws kOutOfRange.
 int normalize_axis(int64_t axis, int rank, std::string_view where);
 
-/// Axes normalised, sorted; an empty list means all axes. Throws kOutOfRange, kInvalidArgument on a repeat.
+/// Axes normalized, sorted; an empty list means all axes. Throws kOutOfRange, kInvalidArgument on a repeat.
 Axes normalize_axes(const Axes& axes, int rank, std::string_view where);
 
-/// The shape after reducing normalised `axes`, keeping them as extent 1 where `keep_dims`.
+/// The shape after reducing normalized `axes`, keeping them as extent 1 where `keep_dims`.
 Shape reduced_shape(const Shape& shape, const Axes& axes, bool keep_dims);
 
 /// Dtype and shape: all that planning needs to know of a tensor.

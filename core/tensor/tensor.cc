@@ -121,14 +121,16 @@ void Tensor::throw_unreadable() const {
 void Tensor::throw_not_typed(DType wanted) const {
   require(defined(), ErrorCode::kInvalidArgument, "tensor",
           "an undefined tensor has no content; assign one first");
-  require(dtype() == wanted, ErrorCode::kDtypeMismatch, "tensor", "asked for {}, the tensor is {}",
-          dtype_name(wanted), dtype_name(dtype()));
+  require(dtype() == wanted, ErrorCode::kDtypeMismatch, "tensor",
+          "expected dtype {}, the tensor is {}; cast() it, or read it as its own type", dtype_name(wanted),
+          dtype_name(dtype()));
   fail(ErrorCode::kInvalidArgument, "tensor", "{} is strided; call contiguous() before taking its address",
        spec().str());
 }
 
 void Tensor::throw_out_of_range() const {
-  fail(ErrorCode::kOutOfRange, "item", "{} doesn't fit the whole number asked for; ask for a double", str());
+  fail(ErrorCode::kOutOfRange, "item", "{} does not fit the requested integer type; use item<double>()",
+       str());
 }
 
 void Tensor::read(std::byte* to) const {

@@ -38,8 +38,9 @@ class Storage : public RefCounted {
   /// Who replaces the content, for the kStale text: "variable 'w'", "the next call of the captured step".
   virtual std::string owner() const { return "its owner"; }
 
-  /// Copies between its bytes from `offset` on and memory of the host, which is free when this returns. On a
-  /// device they come after all work that was given to it before; `read` waits for that.
+  /// Copies between host memory and this storage's bytes from `offset` on. The host memory may be reused when
+  /// the call returns. On a device the copy is ordered after all work submitted before it; `read` waits for
+  /// the device.
   virtual void read(size_t offset, std::byte* to, size_t bytes) const;
   virtual void write(size_t offset, const std::byte* from, size_t bytes);
 
@@ -118,8 +119,8 @@ class Tensor {
   void refresh() { generation_ = impl_->storage ? impl_->storage->generation() : 0; }
   bool stale() const { return impl_->storage && impl_->storage->generation() != generation_; }
 
-  /// Address of the first element. Throws kCaptureViolation for a graph value, kStale for a replaced content,
-  /// kDevice for a tensor that isn't in the host's memory.
+  /// Address of the first element. Throws kInvalidArgument for an undefined tensor, kCaptureViolation for a
+  /// graph value, kStale when the content has been replaced, kDevice for a tensor that isn't in host memory.
   std::byte* raw() const {
     if (!impl_ || !impl_->storage || impl_->storage->generation() != generation_ ||
         !impl_->storage->device().is_cpu()) [[unlikely]]

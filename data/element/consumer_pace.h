@@ -14,9 +14,9 @@ class ConsumerPace {
  public:
   static constexpr int64_t kLongestNapNs = 100'000'000;
 
-  /// A worker finds no free slot at `now_ns`, when `freed` have been freed since the beginning. Returns how
-  /// long it takes until half of the `slots` are free, nothing where that isn't known: then the worker is to
-  /// be woken.
+  /// Called when a worker finds no free slot at `now_ns`; `freed`: the number of slots freed since the start.
+  /// Returns the expected time until half of the `slots` are free. Returns nullopt if the pace isn't known
+  /// yet; the consumer must then wake the worker.
   std::optional<int64_t> nap_ns(int64_t now_ns, uint64_t freed, size_t slots) {
     if (freed > freed_) {
       if (began_ns_ > 0) {
@@ -30,7 +30,7 @@ class ConsumerPace {
     const int64_t half = static_cast<int64_t>(std::max<size_t>(1, slots / 2)) * slot_ns_;
     return std::min(half, kLongestNapNs);
   }
-  /// What follows a nap at whose end no slot was free: a longer one, in the end nothing.
+  /// The next nap if no slot was free at the end of the last one: a longer one; nullopt after the longest.
   std::optional<int64_t> next_nap_ns(int64_t nap_ns) const {
     if (nap_ns >= kLongestNapNs) return std::nullopt;
     return std::min(2 * nap_ns, kLongestNapNs);

@@ -14,7 +14,7 @@
 
 namespace isochron::data {
 
-/// Of elements that are made of no row, or of one that isn't known.
+/// The row of an element that is made from no row, or from an unknown one.
 inline constexpr int64_t kNoRow = -1;
 
 inline constexpr int kMaxElementTensors = 8;

@@ -1,5 +1,5 @@
-// ElementBuffer: memory for one element that is filled again and again: a batch of the pipeline, or what a
-// source that gives elements one after the other gave last.
+// ElementBuffer: memory for one element that is reused again and again: for a batch of the pipeline, or for
+// the latest element of a stream source.
 #pragma once
 
 #include <memory>
@@ -17,18 +17,18 @@ namespace isochron::data {
 
 class ElementBuffer {
  public:
-  /// `layout` may have extents that vary. It must outlive the buffer. `gpu`: the device that elements are
-  /// copied to, from page-locked memory as far as the system gives that; null for ordinary memory.
+  /// `layout` may have extents that vary. It must outlive the buffer. `gpu`: the device to which elements
+  /// are copied; the memory is then page-locked if the system supports it. Null: ordinary memory.
   explicit ElementBuffer(const Layout& layout, std::shared_ptr<cuda::Gpu> gpu = nullptr);
 
-  /// Memory for tensor `index` with `shape`, which must fit the layout. What lay there before is stale;
-  /// copies of it to the device are waited for. Asks for new memory only where the tensor is larger than all
-  /// before it. Throws kOutOfMemory, kOverflow.
+  /// Memory for tensor `index` with `shape`, which must fit the layout. Waits for copies of the previous
+  /// content to the device; handles on that content become stale. Allocates only if the tensor is larger
+  /// than any before it. Throws kOutOfMemory, kOverflow.
   std::byte* room(int index, const Shape& shape);
   /// Memory for tensor `index`, whose shape the layout fixes.
   std::byte* room(int index);
-  /// Takes a copy of an element of the same layout. Throws kShapeMismatch for one of another,
-  /// kInvalidArgument for strided tensors; `where` names the stage.
+  /// Copies an element of the same layout. Throws kShapeMismatch for another layout and kInvalidArgument for
+  /// strided tensors; `where` names the stage.
   void copy(const Element& element, std::string_view where);
 
   /// What was written last.
@@ -47,8 +47,8 @@ class ElementBuffer {
 
   Tensor& handle_for(size_t index, const TensorSpec& spec);
 
-  /// Handles that are kept for shapes that come again; a further shape takes the oldest one that nobody else
-  /// has.
+  /// How many handles per tensor are kept for recurring shapes. A further shape reuses the oldest handle
+  /// that nobody else holds.
   static constexpr size_t kMaxShapes = 8;
 
   MemoryCharge charge_;  // for all below, and the buffer itself

@@ -1,5 +1,5 @@
-// The buffers of a stream's elements that have been read and not yet been delivered. They are found by
-// number, as a source's rows are, so that what orders rows orders them too.
+// The buffers of a stream's elements that were read but not yet delivered. They have numbers, like the rows
+// of a source, so that the stages that order rows can order them, too.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@ class ElementSlots {
   struct Slot {
     explicit Slot(const Layout& layout) : buffer(layout) {}
     ElementBuffer buffer;
-    int64_t row = 0;  // how many its stream gave before it in this epoch
+    int64_t row = 0;  // number of elements that the stream returned before it in this epoch
 
    private:
     static constexpr size_t kBytesInLists =
@@ -29,9 +29,10 @@ class ElementSlots {
   /// `layout` must outlive this.
   explicit ElementSlots(const Layout& layout) : layout_(layout) {}
 
-  /// The number of a slot whose buffer is to be filled. It is the caller's until it is given back.
+  /// Takes a slot whose buffer is to be filled, and returns its number. The caller owns it until
+  /// `give_back`.
   int64_t take();
-  /// kNoRow stands for none.
+  /// Entries equal to kNoRow are ignored.
   void give_back(std::span<const int64_t> numbers);
   /// The slot of a number that was taken. Waits for nobody.
   Slot& at(int64_t number) const;

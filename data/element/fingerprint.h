@@ -1,5 +1,5 @@
-// Fingerprint: a hash (core/base/hash.h) of what describes a dataset, to tell another one's state or snapshot
-// by.
+// Fingerprint: a hash (core/base/hash.h) of what describes a dataset. It shows whether a state or snapshot
+// belongs to another dataset.
 #pragma once
 
 #include <cstdint>

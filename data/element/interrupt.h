@@ -1,8 +1,10 @@
-// Interrupts: what a thread that draws elements looks at, so that it doesn't go on for long when the consumer
-// goes elsewhere (the draw is abandoned) or asks for the state (it is paused, and goes on afterwards).
+// Interrupts: a flag that is polled by a thread that draws elements. It is set when the consumer begins
+// another epoch or restores a state (the draw is abandoned), or asks for the state (the draw is paused and
+// resumed afterwards).
 //
-// Stages look by reading their inputs with Loader::advance, or by throw_if_interrupted in loops of their own.
-// Whatever throws Interrupted stands where it stood before, so that the same call made again goes on.
+// Stages poll it by reading their inputs with Loader::advance, or by calling throw_if_interrupted in their
+// own loops. A function that throws Interrupted leaves its state unchanged, so that the same call can be
+// repeated.
 #pragma once
 
 #include <atomic>
@@ -20,7 +22,7 @@ struct Waiter {
   std::condition_variable woken;
 };
 
-/// Asks the draw of one loader to end. `request` and `clear` are the consumer's.
+/// Asks the draw of one loader to stop. Only the consumer calls `request` and `clear`.
 class Interrupt {
  public:
   enum Kind : int { kNone, kPause, kAbandon };
@@ -58,7 +60,7 @@ class Interrupt {
   Waiter* sleeper_ = nullptr;  // where the thread that draws sleeps, if it does
 };
 
-/// What this thread is at.
+/// What this thread is drawing.
 struct Drawing {
   Interrupt* interrupt = nullptr;  // of the loader that it draws for; null when it doesn't draw
   bool may_pause = false;          // false within code of users, which need not stand where it stood

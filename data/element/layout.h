@@ -28,8 +28,8 @@ struct Layout {
 /// kInvalidArgument (rank).
 Layout stacked(const Layout& layout, int64_t elems);
 
-/// What has room for all of `layouts`, which have equal names, dtypes and ranks: extents that differ are
-/// kAnyExtent. Throws kInvalidArgument for others.
+/// A layout that covers all of `layouts`, which must have equal names, dtypes and ranks: extents that differ
+/// become kAnyExtent. Throws kInvalidArgument otherwise.
 Layout merged(const std::vector<Layout>& layouts);
 
 }  // namespace isochron::data

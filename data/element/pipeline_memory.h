@@ -1,10 +1,10 @@
-// The memory that all pipelines of the process may hold together (finished elements, buffers with their
-// handles, shuffles' buffers, what map functions make on the pipelines' threads, caches), and what a call
-// that reads a whole file may take: a few megabytes of a compressed file can become gigabytes.
+// The memory budget: what all pipelines of the process may hold together (finished elements, buffers with
+// their handles, shuffle buffers, memory that map functions allocate on the pipelines' threads, caches). It
+// also limits a call that reads a whole file: a few megabytes of a compressed file can become gigabytes.
 //
-// Not counted: what the system keeps of files that are read (the page cache, which it gives up when memory is
-// short), readers' buffers of fixed size, tensors once they are given, states while they are written, and the
-// threads' stacks.
+// Not counted: the system's page cache of files that are read (released when memory is short), readers'
+// buffers of fixed size, tensors after they are returned to the caller, states while they are written, and
+// the threads' stacks.
 #pragma once
 
 #include <cstddef>
@@ -14,11 +14,12 @@
 
 namespace isochron::data {
 
-/// A quarter of the memory that was free when it was first asked for (limits of the control group respected),
-/// unless `set_memory_budget` or the environment's ISOCHRON_MEMORY_BUDGET (bytes, or as 512MB and 8GiB) said
-/// otherwise. Throws kInvalidArgument for a variable that says something else.
+/// A quarter of the memory that was free at the first call (within the limits of the control group), unless
+/// `set_memory_budget` or the environment variable ISOCHRON_MEMORY_BUDGET (bytes, or like 512MB and 8GiB)
+/// sets another value. Throws kInvalidArgument if the variable has any other form.
 size_t memory_budget_bytes();
-/// From now on; what is held already stays. A pipeline or reader that would exceed it throws kOutOfMemory.
+/// Sets the budget from now on; memory held already stays. A pipeline or reader that would exceed the budget
+/// throws kOutOfMemory.
 void set_memory_budget(size_t bytes);
 /// Held by pipelines now.
 size_t memory_in_use_bytes();
@@ -26,7 +27,8 @@ size_t memory_in_use_bytes();
 /// Where pipelines take their memory from. Throws kOutOfMemory beyond the budget.
 Allocator& pipeline_allocator();
 
-/// Memory that doesn't come from `pipeline_allocator` and counts as if it did; given back with the object.
+/// Memory that doesn't come from `pipeline_allocator` but counts as if it did. The destructor gives it back
+/// to the budget.
 class MemoryCharge {
  public:
   MemoryCharge() = default;
@@ -41,20 +43,20 @@ class MemoryCharge {
   size_t bytes_ = 0;
 };
 
-/// What a reader holds while it reads a file into memory, counted before it is asked for; given back with the
-/// object, when the caller has the result. Allocates nothing.
+/// What a reader holds while it reads a file into memory. It is counted before it is allocated; the
+/// destructor gives it back to the budget, when the caller has the result. Allocates nothing itself.
 class ReadMemory {
  public:
-  /// `where`: the file, for messages; `instead`: what reads such a file piece by piece, empty where nothing
-  /// does. Both must outlive the object.
+  /// `where`: the file, for messages; `instead`: a way to read such a file piece by piece, empty if there is
+  /// none. Both must outlive the object.
   explicit ReadMemory(std::string_view where, std::string_view instead = {})
       : where_(where), instead_(instead) {}
   ReadMemory(const ReadMemory&) = delete;
   ReadMemory& operator=(const ReadMemory&) = delete;
   ~ReadMemory();
-  /// From now on so many bytes in all. Throws kOutOfMemory beyond the budget, and then nothing has changed.
+  /// Sets the total to `bytes`. Throws kOutOfMemory beyond the budget; the total then stays as it was.
   void hold(size_t bytes);
-  /// So many more. Throws as `hold`.
+  /// Adds `bytes` to the total. Throws like `hold`.
   void add(size_t bytes);
 
  private:

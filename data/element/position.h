@@ -1,4 +1,4 @@
-// Position: where an element stands.
+// Position: the position of an element in a dataset.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@ namespace isochron::data {
 
 struct Position {
   uint64_t epoch = 0;
-  int64_t element = 0;  // of the stage, from 0 in this epoch, on through the passes of a repeat; see shard
+  int64_t element = 0;  // of the stage, from 0 in this epoch, counted across passes of a repeat; see shard
   int64_t row = 0;      // of the source; of a batch, that of its first element
 };
 

@@ -22,13 +22,13 @@ class RowSource {
   virtual const Layout& layout() const = 0;
   virtual int64_t rows() const = 0;
   /// Writes the tensors of row `position.row` to the addresses `into`. May be called from several threads at
-  /// once. Throws what makes the row unreadable.
+  /// once. Throws if the row can't be read.
   virtual void read(const Position& position, std::span<std::byte* const> into) const = 0;
-  /// Tells the source from others, as far as that can be told without reading it: files' names, options,
-  /// sources below.
+  /// Distinguishes the source from others as far as possible without reading it: by names of files, options,
+  /// and the sources below.
   virtual uint64_t fingerprint() const { return 0; }
-  /// Where tensor `index` of the first row lies, when all rows lie in memory, one after the other; else null,
-  /// the same answer for the whole life of the source.
+  /// The address of tensor `index` of the first row if all rows are in memory, one after another; otherwise
+  /// null. The result must be the same for the whole life of the source.
   virtual std::byte* first_row(int /*index*/) const { return nullptr; }
 };
 
@@ -37,13 +37,14 @@ class ElementStream {
  public:
   virtual ~ElementStream() = default;
 
-  /// Goes to the beginning of an epoch. Its elements are a function of the source and the epoch alone.
+  /// Moves to the beginning of an epoch. The elements of an epoch are a function of the source and the epoch
+  /// alone.
   virtual void restart(uint64_t epoch) = 0;
-  /// Writes the next element; false at the end of the epoch, and from then on. One that reads another stream
-  /// lets through what that throws and stands where it stood: it may be an interrupt (interrupt.h), after
-  /// which `next` or `save` is called.
+  /// Writes the next element; false at the end of the epoch, and from then on. A stream that reads another
+  /// stream lets its exceptions through and keeps its own position: an exception may be an interrupt
+  /// (interrupt.h), after which `next` or `save` is called.
   virtual bool next(ElementBuffer& buffer) = 0;
-  /// Where it stands, and back. `restore` is called in place of `restart`.
+  /// Save and restore the position. `restore` is called instead of `restart`.
   virtual void save(StateWriter& state) const = 0;
   virtual void restore(StateReader& state) = 0;
 };
@@ -52,8 +53,8 @@ class StreamSource {
  public:
   virtual ~StreamSource() = default;
 
-  /// One for every signature that elements can have; the first is the usual one. Its extents may vary
-  /// (kAnyExtent); all have the same names.
+  /// One layout per signature that elements can have; the first is the usual one. Extents may be kAnyExtent;
+  /// all layouts have the same names.
   virtual const std::vector<Layout>& layouts() const = 0;
   /// Elements an epoch, kInfinite or kUnknown.
   virtual int64_t size() const = 0;

@@ -7,7 +7,7 @@
 
 namespace isochron::data {
 
-/// Throws kInvalidArgument for a strided tensor, `where` naming the stage that wants its bytes as they lie.
+/// Throws kInvalidArgument for a strided tensor; `where` names the stage that requires contiguous bytes.
 void require_contiguous(const Element& element, int index, std::string_view where);
 /// Copies the bytes of such a tensor to `to`. Throws as `require_contiguous`.
 void copy_tensor(const Element& element, int index, std::byte* to, std::string_view where);

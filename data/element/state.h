@@ -1,5 +1,5 @@
-// State of an iteration as bytes: what a checkpoint keeps of a dataset. Written and read in the same order by
-// the same classes; what is read is checked, since a state may come out of a damaged file.
+// The state of an iteration as bytes, which a checkpoint saves. The same classes write and read it in the
+// same order. Everything read is checked, because a state may come from a damaged file.
 #pragma once
 
 #include <cstdint>

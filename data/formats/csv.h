@@ -38,16 +38,16 @@ struct CsvTable {
   int64_t column(std::string_view name) const;
 };
 
-/// Reads a table of numbers; gzip is recognised by its first bytes. Fields may be quoted (RFC 4180), lines
-/// may end in CRLF, spaces around a number don't count, empty lines at the end are ignored. Throws kIo;
-/// kBadFormat (line and column: a short or long row, text where a number belongs, a missing value, an open
-/// quote, a row beyond max_row_bytes, no row at all, no such column, damaged gzip, NaN and infinities unless
-/// allowed); kOutOfMemory for a table beyond the memory budget (data/element/pipeline_memory.h). Nothing is
-/// half read.
+/// Reads a table of numbers; gzip is recognized by its first bytes. Fields may be quoted (RFC 4180), lines
+/// may end in CRLF; spaces around a number and empty lines at the end are ignored. Throws kIo; kBadFormat
+/// with line and column for a short or long row, text instead of a number, a missing value, an open quote, a
+/// row beyond max_row_bytes, no row at all, no such column, damaged gzip, or NaN and infinities unless
+/// allowed; kOutOfMemory for a table beyond the memory budget (data/element/pipeline_memory.h). There is no
+/// partial result.
 CsvTable read_csv(const std::filesystem::path& path, const CsvOptions& options = {});
 
-/// The same row by row, for files that don't fit in memory. Once its longest row is read, reading allocates
-/// nothing.
+/// Reads such files row by row, for files that don't fit in memory. After the longest row has been read,
+/// reading allocates nothing.
 class CsvReader {
  public:
   /// Reads as far as the first row, to learn how many columns there are. Throws as `read_csv`.
@@ -61,9 +61,9 @@ class CsvReader {
   /// Reads the next row's numbers into `row` (columns() of them); false at the end. Throws as `read_csv`, and
   /// kInvalidArgument for a row of another size; after an error only `seek` may be called.
   bool next(std::span<double> row);
-  /// Of the file, from 1, of the row that `next` gave.
+  /// The line of the file, from 1, at which the row that `next` read begins.
   int64_t line() const { return scanner_.line(); }
-  /// Field `column` of the file, from 0, of the row that `next` gave, as text. Throws kOutOfRange.
+  /// The text of field `column` of the file, from 0, in the row that `next` read. Throws kOutOfRange.
   std::string_view text(size_t column) const;
 
   /// Where the next row begins.

@@ -1,5 +1,5 @@
-// CsvScanner: splits a stream of text into rows of fields (RFC 4180). csv.h stands on it and knows what the
-// fields mean.
+// CsvScanner: splits a stream of text into rows of fields (RFC 4180). csv.h uses it and interprets the
+// fields.
 #pragma once
 
 #include <cstddef>
@@ -61,7 +61,7 @@ class CsvScanner {
 
   bool found_ = false;       // the next row has been found, at row_offset_
   uint64_t row_offset_ = 0;  // of its first byte
-  size_t returns_ = 0;       // carriage returns with which it begins, taken already
+  size_t returns_ = 0;       // carriage returns at its beginning, already consumed
   int64_t blank_rows_ = 0;   // to be given before it
 };
 

@@ -17,9 +17,9 @@ namespace isochron::data {
 
 enum class FeatureKind { kBytes, kInt64, kFloat };
 
-/// What a feature must be. With a `shape` it is fixed: exactly that many values, or for kBytes one string of
-/// exactly that many bytes. Without, any number of values, and for kBytes any number of strings; a feature
-/// that is absent has none then.
+/// The requirements on a feature. With a `shape` its size is fixed: exactly that many values, or for kBytes
+/// one string of exactly that many bytes. Without, it has any number of values, or for kBytes any number of
+/// strings; an absent feature then has none.
 struct FeatureSpec {
   std::string name;
   FeatureKind kind = FeatureKind::kFloat;
@@ -27,7 +27,7 @@ struct FeatureSpec {
   std::optional<double> missing = {};  // the value of a fixed feature that is absent; none: an error
 };
 
-/// Which example: names it in errors, and costs nothing before there is one.
+/// Names an example in errors; the text is made only when there is an error.
 class ExamplePlace {
  public:
   ExamplePlace(std::string_view name) : name_(name) {}  // NOLINT: a name is a place
@@ -41,8 +41,8 @@ class ExamplePlace {
   std::optional<uint64_t> offset_bytes_;
 };
 
-/// Takes examples apart, one at a time; one thread may use a parser at a time. Once it has seen examples as
-/// large as those to come, parsing allocates nothing. Features that no spec names are passed over.
+/// Parses examples, one at a time. Only one thread at a time may use a parser. Parsing allocates only for
+/// examples larger than all before. Features that no spec names are ignored.
 class ExampleParser {
  public:
   /// Throws kInvalidArgument for no spec, a repeated name, or `missing` for a feature of any length.
@@ -50,12 +50,13 @@ class ExampleParser {
   ~ExampleParser();
 
   const std::vector<FeatureSpec>& specs() const { return specs_; }
-  /// Of a fixed feature: f32, i64 or u8 of its shape. Throws kInvalidArgument for one of any length.
+  /// The spec of a feature of fixed size: f32, i64 or u8 of its shape. Throws kInvalidArgument for other
+  /// features.
   TensorSpec tensor_spec(size_t feature) const;
 
-  /// Takes `example` apart; what the functions below give refers to it until the next call. Throws kBadFormat
-  /// when it isn't a whole Example, and naming the feature when one is absent, there twice, of another kind,
-  /// or of another number of values than its spec has.
+  /// Parses `example`; the functions below refer to it until the next call. Throws kBadFormat if it isn't a
+  /// complete Example, and, naming the feature, if one is absent, occurs twice, or has another kind or
+  /// another number of values than its spec.
   void parse(std::span<const std::byte> example, const ExamplePlace& where);
 
   /// The values of a feature by its place in `specs()`. Throws kInvalidArgument for a feature of another
@@ -67,8 +68,8 @@ class ExampleParser {
 
   /// Writes a fixed feature's values to memory of its tensor_spec's bytes. Throws kInvalidArgument.
   void copy(size_t feature, std::span<std::byte> into) const;
-  /// A feature as a tensor of its own: a fixed one of its tensor_spec; else (N) with N numbers, or the bytes
-  /// of the only string. Throws kInvalidArgument when there is another number of strings.
+  /// Copies a feature to a new tensor: of its tensor_spec if its size is fixed; otherwise (N) with N
+  /// numbers, or the bytes of its only string. Throws kInvalidArgument for another number of strings.
   Tensor tensor(size_t feature) const;
 
  private:
@@ -91,9 +92,9 @@ class ExampleBuilder {
   void add(std::string_view name, std::span<const float> values);
   void add(std::string_view name, std::span<const std::string_view> values);
 
-  /// Replaces `into` by the example's bytes. Throws kUnsupported from 2 GiB on.
+  /// Replaces the content of `into` by the serialized example. Throws kUnsupported for 2 GiB or more.
   void serialize(std::string& into) const;
-  /// Begins anew and keeps the memory.
+  /// Removes all features and keeps the memory.
   void clear();
 
  private:

@@ -45,7 +45,7 @@ class NpyFile {
 /// Writes `tensor` (any strides) as NPY version 1, complete or not at all. Throws kIo; kUnsupported for bf16,
 /// which NumPy lacks.
 void write_npy(const std::filesystem::path& path, const Tensor& tensor);
-/// What such a file begins with, for an array of `spec`; filled up to `least_bytes`, a multiple of 64.
+/// The header of such a file for an array of `spec`, padded to at least `least_bytes`, a multiple of 64.
 std::string npy_header(const TensorSpec& spec, size_t least_bytes = 0);
 /// The bytes that `write_npy` writes.
 std::string format_npy(const Tensor& tensor);
@@ -65,9 +65,9 @@ class NpzFile {
   std::vector<std::pair<std::string, Tensor>> arrays_;
 };
 
-/// All arrays of an NPZ, stored or deflated; checksums are verified. Throws kIo, also for what is no regular
-/// file; kOutOfMemory for arrays that take more than the memory budget, all together
-/// (data/element/pipeline_memory.h); and kBadFormat naming the entry, also for encrypted ones.
+/// All arrays of an NPZ, stored or deflated; checksums are verified. Throws kIo, also if `path` isn't a
+/// regular file; kOutOfMemory if all arrays together exceed the memory budget
+/// (data/element/pipeline_memory.h); and kBadFormat naming the entry, also for encrypted entries.
 NpzFile read_npz(const std::filesystem::path& path);
 NpzFile parse_npz(std::span<const std::byte> bytes, const std::string& where);
 

@@ -1,4 +1,4 @@
-// Text as tokens for language models: every byte that occurs is one.
+// Text as tokens for language models: every byte value that occurs is a token.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,10 @@
 namespace isochron::data {
 
 struct TextOptions {
-  /// Of the files taken from folders, e.g. ".md"; empty: all. A file that is named itself may have any.
+  /// The extensions of files to read from folders, e.g. ".md"; empty: all. A file named directly may have
+  /// any extension.
   std::vector<std::string> extensions = {};
-  /// Of each file, its end, so that both parts have all kinds of text.
+  /// The share of each file, at its end, used for validation, so that both parts contain all kinds of text.
   double validation_share = 0.1;
   size_t limit_bytes = size_t{1} << 30;  // of all files together
 };
@@ -32,10 +33,11 @@ struct Text {
   std::string decode(std::span<const int64_t> tokens) const;
 };
 
-/// Reads files and, below folders, all files in the order of their paths; hidden files and folders, links,
-/// and files with a NUL byte, which are no text, are left out there. Sizes are added up before anything is
-/// read. Throws kInvalidArgument for a share outside [0, 1); kIo for a place that can't be read; kBadFormat:
-/// a named file with a NUL byte (with its offset), no text at all, more than `limit_bytes`.
+/// Reads the given files and all files below the given folders, in the order of their paths. In folders,
+/// hidden files and folders, links, and files with a NUL byte (which aren't text) are skipped. Sizes are
+/// added up before anything is read. Throws kInvalidArgument for a share outside [0, 1); kIo for a path that
+/// can't be read; kBadFormat for a directly named file with a NUL byte (with its offset), no text at all, or
+/// more than `limit_bytes`.
 Text read_text(std::span<const std::filesystem::path> places, const TextOptions& options = {});
 
 /// `count` places where a window of `length` tokens may begin, drawn with a seed (several may be equal):

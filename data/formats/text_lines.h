@@ -26,9 +26,9 @@ class TextLineReader {
   /// Throws kIo.
   explicit TextLineReader(const std::filesystem::path& path, const TextLineOptions& options = {});
 
-  /// Reads the next line into `line`, whose memory is used again, without its end: a newline, or a carriage
-  /// return and a newline. The last line needs none. False at the end. Throws kBadFormat with line and offset
-  /// for a line of more than `max_line_bytes`, and what InputStream throws.
+  /// Reads the next line into `line`, reusing its memory, without the line ending: a newline, or a carriage
+  /// return and a newline. The last line needs no ending. False at the end. Throws kBadFormat with line and
+  /// offset for a line of more than `max_line_bytes`, and any error of InputStream.
   bool next(std::string& line);
 
   Position position() const { return {stream_.position(), lines_}; }

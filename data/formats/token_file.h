@@ -1,4 +1,4 @@
-// Tokens from binary files: nothing but numbers, little endian, one behind the other, as tokenizers write
+// Tokens from binary files that contain only little-endian integers, one after another, as tokenizers write
 // them. Windows are read one by one, so the file may be larger than memory.
 #pragma once
 

@@ -17,28 +17,28 @@ enum class ImageFormat { kJpeg, kPng };
 struct ImageInfo {
   ImageFormat format;
   int64_t height, width;
-  /// Of the file: 1 grey, 3 colour, 4 colour with alpha (also where a PNG has grey with alpha).
+  /// The channels of the file: 1 gray, 3 color, 4 color with alpha (also for a PNG of gray with alpha).
   int channels;
 };
 
-/// Larger images are refused before memory is asked for.
+/// Larger images are refused before memory is allocated.
 struct ImageLimits {
   int64_t max_side = 1 << 15;
   int64_t max_pixels = 1 << 26;
 };
 
-/// What the header of a file in memory says; `where` names it in errors. Throws kBadFormat: neither JPEG nor
-/// PNG, a damaged header, an image beyond the limits or one that so few bytes can't hold; kUnsupported for
-/// JPEGs in CMYK or with arithmetic coding.
+/// Reads the header of a file in memory; `where` names the file in errors. Throws kBadFormat if it is
+/// neither JPEG nor PNG, for a damaged header, and for an image beyond the limits or too large for so few
+/// bytes; kUnsupported for JPEGs in CMYK or with arithmetic coding.
 ImageInfo read_image_info(std::span<const std::byte> file, std::string_view where,
                           const ImageLimits& limits = {});
 
-/// Decodes a file to u8 (height, width, channels), channels being 1, 3 or 4: grey is spread to colour, colour
-/// becomes its luma (0.299 red + 0.587 green + 0.114 blue), alpha is added as 255 or dropped, 16 bits are
-/// scaled to 8. JPEG: the accurate integer transform and smooth chroma, so the same bytes everywhere. Throws
-/// as `read_image_info`; kBadFormat for damaged or truncated data, also where a decoder could have guessed
-/// on; kInvalidArgument unless `into` has height x width x channels bytes. The decoder's own state is
-/// allocated anew each time (a LibraryCall).
+/// Decodes a file to u8 (height, width, channels), with 1, 3 or 4 channels. Gray is copied to all colors,
+/// color becomes its luma (0.299 red + 0.587 green + 0.114 blue), alpha is added as 255 or dropped, and 16
+/// bits are scaled to 8. JPEG uses the accurate integer transform and smooth chroma, so the bytes are the
+/// same everywhere. Throws like `read_image_info`; kBadFormat for damaged or truncated data, even if a
+/// decoder could have continued by guessing; kInvalidArgument unless `into` has height x width x channels
+/// bytes. The decoder's own state is allocated at each call (a LibraryCall).
 void decode_image(std::span<const std::byte> file, int channels, std::span<std::byte> into,
                   std::string_view where, const ImageLimits& limits = {});
 /// The same as a tensor of its own; `channels` 0: as the file has them.

@@ -1,5 +1,5 @@
-// The two codecs behind image.h, which checks what they are given and turns their messages into errors.
-// libjpeg and libpng report errors by longjmp, so here is only what may be jumped over: no destructors.
+// The two codecs behind image.h, which checks their arguments and turns their messages into errors. libjpeg
+// and libpng report errors by longjmp, so nothing here may have a destructor.
 #pragma once
 
 #include <array>
@@ -18,8 +18,8 @@ struct CodecError {
   std::array<char, 256> text{};
 };
 
-/// Reads the header into `info`, and where `into` is not empty the pixels; false leaves an error. `admit` is
-/// asked between the two and may refuse by throwing: it runs outside of the libraries.
+/// Reads the header into `info` and, if `into` isn't empty, the pixels; returns false after setting `error`.
+/// `admit` is called between the two steps and may refuse by throwing: it runs outside of the libraries.
 using AdmitFunction = void (*)(const void* context, const ImageInfo& info, uint64_t least_file_bytes);
 struct DecodeRequest {
   std::span<const std::byte> file;

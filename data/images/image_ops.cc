@@ -44,7 +44,7 @@ void check_crop(std::string_view where, ImageView<const Pixel> from, ImageView<P
 }
 
 template <typename Pixel>
-void crop_centre(ImageView<const Pixel> from, ImageView<Pixel> to) {
+void crop_center(ImageView<const Pixel> from, ImageView<Pixel> to) {
   check_crop("center_crop", from, to, 0);
   copy_part(from, to, (from.height - to.height) / 2, (from.width - to.width) / 2);
 }
@@ -165,8 +165,8 @@ template struct ImageView<const uint8_t>;
 template struct ImageView<float>;
 template struct ImageView<const float>;
 
-void center_crop(ImageView<const uint8_t> from, ImageView<uint8_t> to) { crop_centre(from, to); }
-void center_crop(ImageView<const float> from, ImageView<float> to) { crop_centre(from, to); }
+void center_crop(ImageView<const uint8_t> from, ImageView<uint8_t> to) { crop_center(from, to); }
+void center_crop(ImageView<const float> from, ImageView<float> to) { crop_center(from, to); }
 
 void random_crop(ImageView<const uint8_t> from, ImageView<uint8_t> to, const ImageKey& key, int64_t padding) {
   crop_anywhere(from, to, key, padding);

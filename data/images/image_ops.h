@@ -1,9 +1,7 @@
-// What is done to images in memory before they are trained on: crop, flip, resize, normalise, jitter of
-// colours.
+// Operations on images in memory before training: crop, flip, resize, normalize, color jitter.
 //
-// The random ones are pure functions of the image and a key: whichever thread works on an element, and in
-// whichever order, the picture is the same. Nothing here allocates but a scratch that grows to its largest
-// use.
+// The random operations are pure functions of the image and a key: the result is the same, whichever thread
+// works on an element and in whichever order. Only the scratch allocates; it grows to its largest use.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +48,7 @@ struct ImageKey {
   /// None: derived from the seed of the process (random::set_seed) at each draw, or 0.
   std::optional<uint64_t> seed = {};
   uint64_t epoch = 0;    // its lower 32 bits count
-  uint64_t element = 0;  // number in the data set
+  uint64_t element = 0;  // number in the dataset
   uint32_t stage = 0;    // tells apart two calls of one function on one element; its lower 24 bits count
 };
 
@@ -61,13 +59,13 @@ struct ImageScratch {
 };
 
 struct ResizeOptions {
-  /// Where an axis shrinks, the triangle is as wide as the pixels of the result, so that each pixel of the
-  /// image counts: what Pillow, torchvision and tf.image with antialias=True call bilinear. Without, the two
-  /// nearest pixels count.
+  /// True: on an axis that shrinks, the triangle is as wide as a pixel of the result, so that every pixel of
+  /// the image counts. Pillow, torchvision and tf.image with antialias=True call this bilinear. False: only
+  /// the two nearest pixels count.
   bool antialias = true;
 };
 
-/// Bilinear: each pixel is the mean of those around its centre, (i + 0.5) * from / to, weighted by a
+/// Bilinear: each pixel is the mean of those around its center, (i + 0.5) * from / to, weighted by a
 /// triangle, first along the rows, then down the columns, in f32; beyond the border there are none. u8 is
 /// rounded to nearest; from u8 to f32 is divided by 255. Throws kShapeMismatch for other channels, or an
 /// empty image.
@@ -82,8 +80,9 @@ void resize(ImageView<const float> from, ImageView<float> to, ImageScratch& scra
 void center_crop(ImageView<const uint8_t> from, ImageView<uint8_t> to);
 void center_crop(ImageView<const float> from, ImageView<float> to);
 
-/// A part of `from` as large as `to`, at a place drawn evenly among all; with `padding`, of the image with so
-/// many zeros on each side. Throws as center_crop, kInvalidArgument for a negative padding.
+/// Copies a part of `from`, as large as `to`, from a position drawn uniformly among all. With `padding`, the
+/// image first gets so many zeros on each side. Throws like center_crop, and kInvalidArgument for negative
+/// padding.
 void random_crop(ImageView<const uint8_t> from, ImageView<uint8_t> to, const ImageKey& key,
                  int64_t padding = 0);
 void random_crop(ImageView<const float> from, ImageView<float> to, const ImageKey& key, int64_t padding = 0);
@@ -94,9 +93,9 @@ struct ResizedCropOptions {
   double smallest_ratio = 3.0 / 4, largest_ratio = 4.0 / 3;  // width over height
   ResizeOptions resize = {};
 };
-/// A random part resized to `to` (Szegedy et al.: "Going Deeper with Convolutions", CVPR 2015): ten tries to
-/// find one inside, then the largest in the middle whose ratio lies in bounds. Throws as `resize`, and
-/// kInvalidArgument for bounds that are not 0 < smallest <= largest, or an area beyond 1.
+/// Resizes a random part to `to` (Szegedy et al.: "Going Deeper with Convolutions", CVPR 2015). Tries ten
+/// times to draw a part inside the image, then takes the largest centered part whose ratio is within bounds.
+/// Throws like `resize`, and kInvalidArgument unless 0 < smallest <= largest, or for an area above 1.
 void random_resized_crop(ImageView<const uint8_t> from, ImageView<uint8_t> to, const ImageKey& key,
                          ImageScratch& scratch, const ResizedCropOptions& options = {});
 void random_resized_crop(ImageView<const uint8_t> from, ImageView<float> to, const ImageKey& key,
@@ -116,16 +115,17 @@ void normalize(ImageView<const uint8_t> from, ImageView<float> to, std::span<con
 void normalize(ImageView<const float> from, ImageView<float> to, std::span<const float> mean,
                std::span<const float> deviation);
 
-/// How far each property may go: factors are drawn from [max(0, 1 - x), 1 + x], the turn of the hue from
-/// [-hue, hue] of a whole circle.
-struct ColourJitterOptions {
+/// The range of each property: factors are drawn from [max(0, 1 - x), 1 + x], the rotation of the hue from
+/// [-hue, hue] of a full circle.
+struct ColorJitterOptions {
   double brightness = 0, contrast = 0, saturation = 0, hue = 0;
 };
-/// Changes the colours of `image` in place, as torchvision's ColorJitter does, in an order that is drawn too:
-/// brightness scales; contrast blends with the image's mean luma, saturation with each pixel's; hue turns in
-/// HSV. Values are cut to their range after each, u8 rounded to nearest. Grey images have neither saturation
-/// nor hue; a fourth channel stays. Throws kInvalidArgument for a negative bound or a hue beyond 0.5.
-void colour_jitter(ImageView<uint8_t> image, const ImageKey& key, const ColourJitterOptions& options);
-void colour_jitter(ImageView<float> image, const ImageKey& key, const ColourJitterOptions& options);
+/// Changes the colors of `image` in place like torchvision's ColorJitter, in random order: brightness
+/// scales; contrast blends with the image's mean luma, saturation with each pixel's luma; hue rotates in
+/// HSV. Values are clamped to their range after each change, u8 rounded to nearest. Gray images have neither
+/// saturation nor hue; a fourth channel is unchanged. Throws kInvalidArgument for a negative bound or a hue
+/// above 0.5.
+void color_jitter(ImageView<uint8_t> image, const ImageKey& key, const ColorJitterOptions& options);
+void color_jitter(ImageView<float> image, const ImageKey& key, const ColorJitterOptions& options);
 
 }  // namespace isochron::data

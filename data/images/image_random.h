@@ -13,7 +13,7 @@ namespace isochron::data {
 class ImageRandom {
  public:
   /// Each function that draws has a number of its own.
-  enum Function : uint32_t { kCrop, kResizedCrop, kFlip, kColourJitter };
+  enum Function : uint32_t { kCrop, kResizedCrop, kFlip, kColorJitter };
 
   ImageRandom(const ImageKey& key, Function function)
       : key_(key), seed_(key.seed ? *key.seed : default_seed("images")), function_(function) {}

@@ -24,14 +24,14 @@ Taps make_taps(int64_t from, int64_t to, bool antialias, float* weights, int64_t
   const double reach = antialias ? std::max(scale, 1.0) : 1.0;
   const size_t most = most_taps(from, to, antialias);
   for (int64_t i = 0; i < to; ++i) {
-    const double centre = scale * (static_cast<double>(i) + 0.5);
-    const int64_t first = std::max<int64_t>(0, static_cast<int64_t>(centre - reach + 0.5));
-    const int64_t end = std::min<int64_t>(from, static_cast<int64_t>(centre + reach + 0.5));
+    const double center = scale * (static_cast<double>(i) + 0.5);
+    const int64_t first = std::max<int64_t>(0, static_cast<int64_t>(center - reach + 0.5));
+    const int64_t end = std::min<int64_t>(from, static_cast<int64_t>(center + reach + 0.5));
     const auto count = std::min(static_cast<size_t>(end - first), most);
     float* taps = weights + static_cast<size_t>(i) * most;
     const auto triangle = [&](size_t k) {
       return std::max(
-          0.0, 1 - std::abs((static_cast<double>(first) + static_cast<double>(k) + 0.5 - centre) / reach));
+          0.0, 1 - std::abs((static_cast<double>(first) + static_cast<double>(k) + 0.5 - center) / reach));
     };
     double sum = 0;
     for (size_t k = 0; k < count; ++k) sum += triangle(k);

@@ -43,7 +43,7 @@ bool read_png_header(PngDecoder& decoder) {
   if (setjmp(png_jmpbuf(decoder.png)) != 0) return false;
   png_set_read_fn(decoder.png, &decoder.left, on_read);
   // Of all chunks beside the pixels only palette and transparency: texts could expand to gigabytes, and a
-  // gamma would change what grey means.
+  // gamma would change what gray means.
   png_set_keep_unknown_chunks(decoder.png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
   png_read_info(decoder.png, decoder.info);
   return true;
@@ -145,11 +145,11 @@ bool decode_png(const DecodeRequest& request, ImageInfo& info, CodecError& error
   const png_structp png = decoder.png;
   const png_infop header = decoder.info;
   const int type = png_get_color_type(png, header);
-  const bool colour = (type & PNG_COLOR_MASK_COLOR) != 0;
+  const bool color = (type & PNG_COLOR_MASK_COLOR) != 0;
   const bool alpha = (type & PNG_COLOR_MASK_ALPHA) != 0 || png_get_valid(png, header, PNG_INFO_tRNS) != 0;
   info.height = png_get_image_height(png, header);
   info.width = png_get_image_width(png, header);
-  info.channels = alpha ? 4 : colour ? 3 : 1;
+  info.channels = alpha ? 4 : color ? 3 : 1;
   const uint64_t stored_bytes =
       (png_get_rowbytes(png, header) + uint64_t{1}) * static_cast<uint64_t>(info.height);
   request.admit(request.context, info, stored_bytes / kMostExpansion);

@@ -1,6 +1,6 @@
-// Autotuner: how many threads make elements ahead. It adds one while the consumer waits and keeps it only
-// where elements then come faster. What happens in a pause of the consumer, and what was made in one, says
-// nothing about that and doesn't count.
+// Autotuner: chooses how many workers make elements ahead. It adds a worker while the consumer waits, and
+// keeps it only if elements then come faster. A pause of the consumer says nothing about that, so neither
+// the pause nor the elements made in it are counted.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ namespace isochron::data {
 /// What a pipeline uses at the moment.
 struct PipelineStats {
   int workers = 0;             // threads that make elements; 0: the calling thread does
-  int64_t elements_ahead = 0;  // room for finished elements, that at hand included
-  int64_t waits = 0;           // times the consumer found nothing finished
+  int64_t elements_ahead = 0;  // room for finished elements, including the consumer's
+  int64_t waits = 0;           // how often the consumer found no finished element
   int64_t delivered = 0;
 };
 
@@ -28,10 +28,10 @@ class Autotuner {
   void on_wait() {
     if (most_ > 1) wait_began_ns_ = clock_();
   }
-  /// Called at every delivery; returns how many workers shall be at work.
+  /// Called at every delivery; returns how many workers should be active.
   int on_delivery(bool waited);
-  /// Says that the consumer does other things before the next delivery. A pause that is far longer than its
-  /// usual time between deliveries is noticed without.
+  /// Reports that the consumer does other work before the next delivery. A pause far longer than its usual
+  /// time between deliveries is noticed without this call.
   void on_pause() { paused_ = true; }
   int64_t waits() const { return waits_; }
   int64_t delivered() const { return delivered_; }

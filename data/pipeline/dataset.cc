@@ -79,7 +79,7 @@ void call_map(const MapStage& map, Element& element, ElementBuffer* memory, cons
 
 Dataset::Dataset(std::shared_ptr<const Recipe> recipe) : recipe_(std::move(recipe)) {}
 Dataset::Dataset(const Dataset& other) : recipe_(other.recipe_) {}
-// One that was moved from stays the dataset that it was.
+// A moved-from dataset keeps its recipe.
 Dataset::Dataset(Dataset&& other) noexcept
     : recipe_(other.recipe_),
       loader_(std::move(other.loader_)),

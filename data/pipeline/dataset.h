@@ -5,15 +5,16 @@
 //     for (auto& [x, y] : batches) step(x, y);
 //
 // A dataset is a recipe over a source (source.h). Over rows, such as those of tensors, the order of elements
-// (shuffle, repeat, take, skip, shard, batch) is computed on row numbers alone, and an element is made from
-// its row numbers only when it is delivered. So shuffling moves no data, a batch is gathered straight from
-// the source into its slot, and an element is a pure function of (recipe, epoch, position). Over a stream (a
-// file of records, a generator, what a filter leaves) the same stages order the buffers that were read.
+// (shuffle, repeat, take, skip, shard, batch) is computed on row numbers alone. An element is made from its
+// row numbers only when it is delivered. Shuffling therefore moves no data, a batch is gathered directly
+// from the source into its slot, and an element is a pure function of (recipe, epoch, position). Over a
+// stream (a file of records, a generator, the result of a filter) the same stages order the buffers that
+// hold the elements.
 //
 // Every loop over a dataset is one epoch, counted from 0; shuffles differ from epoch to epoch. An element is
-// a view that is valid until the next one is asked for (later reads throw kStale). Elements lie in a ring of
-// slots allocated at the first loop; after that iterating allocates nothing. Copying a dataset copies the
-// recipe; the copy starts at epoch 0. One thread may iterate over a dataset at a time.
+// a view that is valid until the next element is requested; later reads throw kStale. Elements are stored in
+// a ring of slots that the first loop allocates; after that, iterating allocates nothing. Copying a dataset
+// copies the recipe; the copy starts at epoch 0. Only one thread at a time may iterate over a dataset.
 #pragma once
 
 #include <cstdint>
@@ -39,184 +40,191 @@ class Loader;
 class RowSource;
 class StreamSource;
 
-/// `prefetch` and `MapOptions::parallel` choose by themselves.
+/// Value of `prefetch` and `MapOptions::parallel`: chosen automatically.
 inline constexpr int64_t kAutotune = -1;
 /// `size()` of a dataset that repeats without end.
 inline constexpr int64_t kInfinite = -1;
-/// `size()` of a dataset whose elements must be read to be counted: a file of records, what a filter leaves.
+/// `size()` of a dataset whose elements can be counted only by reading them: a file of records, the result
+/// of a filter.
 inline constexpr int64_t kUnknown = -2;
 
 struct ShuffleOptions {
-  /// None: derived from the seed of the process (random::set_seed) when the dataset is made, or 0.
+  /// nullopt: derived from the process seed (random::set_seed) when the dataset is made; 0 if none was set.
   std::optional<uint64_t> seed = {};
   bool reshuffle = true;  // another order in every epoch
 };
 struct BatchOptions {
   /// Leaves out an incomplete last batch.
   bool drop_remainder = false;
-  /// Fills an incomplete last batch up with zeros, and gives every batch one more tensor, "valid": bool
-  /// (batch_elems), true for the elements that count.
+  /// Pads an incomplete last batch with zeros, and adds a tensor "valid" to every batch: bool (batch_elems),
+  /// true for the elements that aren't padding.
   bool pad_remainder = false;
 };
 struct PaddedBatchOptions {
   bool drop_remainder = false;
   bool pad_remainder = false;
-  /// By name, the shape that a tensor is padded to, kAnyExtent standing for the largest extent in the batch.
-  /// For tensors not named here: every extent that varies is that of the largest.
+  /// By tensor name: the shape to pad to; kAnyExtent stands for the largest extent in the batch. In a tensor
+  /// not named here, each extent that varies is padded to the largest in the batch.
   std::vector<std::pair<std::string, Shape>> shapes = {};
-  /// By name, what is put there; else 0.
+  /// By tensor name: the padding value; 0 for tensors not named here.
   std::vector<std::pair<std::string, double>> padding = {};
 };
 
 struct InterleaveOptions {
-  int64_t cycle = 4;  // datasets that are read in turns
-  int64_t block = 1;  // elements of each before it is the next one's turn
+  int64_t cycle = 4;  // datasets that are open at the same time
+  int64_t block = 1;  // consecutive elements taken from each of them
 };
 
 struct MapOptions {
-  /// Threads that may call the function at the same time; it must be safe to. The pipeline's elements are
-  /// made by as many threads as its most parallel map allows, ahead of the consumer as with `prefetch`.
+  /// Threads that may call the function at the same time; above 1 it must be thread-safe. The pipeline has
+  /// as many workers as its most parallel map allows; they make elements ahead of the consumer, as with
+  /// `prefetch`.
   int64_t parallel = 1;
   /// False: elements are delivered as they are finished, in any order within an epoch.
   bool deterministic = true;
-  /// What the function gives. Empty: inferred from its result for the first element. Extents that vary need
-  /// kAnyExtent here.
+  /// The signature of the function's result. Empty: inferred from the result for the first element. If
+  /// extents vary, give it here with kAnyExtent.
   Signature result = {};
 };
-/// Puts tensors in place of an element's. Those it is given may be the source's own memory and are not to be
-/// written to. Called from the pipeline's threads, from several at once only where `parallel` says so. Must
+/// Replaces the tensors of an element. The tensors passed in may be the source's own memory and must not be
+/// written to. Called on the pipeline's threads, and on several at once only if `parallel` allows it. Must
 /// be pure: it may be called again for the same element.
 using MapFunction = std::function<void(Element&, const Position&)>;
-/// Writes an element made from `input` to the memory that `output.room` gives; as pure as a MapFunction.
+/// Writes an element made from `input` to the memory that `output.room` returns. Must be pure, like a
+/// MapFunction.
 using IntoFunction = std::function<void(const Element& input, ElementBuffer& output, const Position&)>;
 
 class Dataset {
  public:
   class Iterator;
 
-  /// One element a row of `sources` (all (N, ...), contiguous, equal N), under their names; the tensors are
-  /// shared, not copied. Throws kInvalidArgument (no tensor, a scalar, no row, strided), kShapeMismatch
-  /// (different N).
+  /// One element per row of `sources`, under the same names. The tensors are (N, ...) with equal N,
+  /// contiguous, and are shared, not copied. Throws kInvalidArgument for no tensor, a scalar, no row or a
+  /// strided tensor, and kShapeMismatch for different N.
   explicit Dataset(const Element& sources);
-  /// Over a source of one's own. Throws kInvalidArgument for one without rows.
+  /// A dataset over a custom source. Throws kInvalidArgument if the source has no rows.
   explicit Dataset(std::shared_ptr<const RowSource> rows);
   explicit Dataset(std::shared_ptr<const StreamSource> stream);
-  /// What `recipe` describes, for datasets made of datasets.
+  /// The dataset that `recipe` describes; for datasets built from other datasets.
   explicit Dataset(std::shared_ptr<const Recipe> recipe);
   Dataset(const Dataset& other);
-  /// What was read ahead goes along; `other` stays the dataset that it was.
+  /// Moves the prefetched elements, too. `other` keeps its recipe and can still be used.
   Dataset(Dataset&& other) noexcept;
   Dataset& operator=(Dataset other) noexcept;
-  /// Stops and joins the pipeline's threads; waits for functions of users that are at work.
+  /// Stops and joins the pipeline's threads; waits for user functions that are running.
   ~Dataset();
 
-  /// `function` applied to every element. It is called here once for each signature of the input, on elements
-  /// made of the first ones (of zeros where there is none), to learn its result's signature. All results must
-  /// have the same names and signature; a different one, or an exception, is reported on delivery with stage,
-  /// epoch, element and row. Throws kInvalidArgument for `parallel` outside kAutotune and [1, 256].
+  /// Applies `function` to every element. To learn the signature of the result, it is called here once per
+  /// signature of the input, on an element made from the first ones (from zeros if there are none). All
+  /// results must have the same names and signature; another one, or an exception, is reported on delivery
+  /// with stage, epoch, element and row. Throws kInvalidArgument unless `parallel` is kAutotune or in [1,
+  /// 256].
   Dataset map(std::function<Element(Element)> function, MapOptions options = {}) const;
-  /// The same for a function that needs to know where it stands: a key for
-  /// random numbers that doesn't depend on the number of threads.
+  /// The same for a function that also needs the element's position: a key for random numbers that doesn't
+  /// depend on the number of threads.
   Dataset map_with_position(MapFunction function, MapOptions options = {}) const;
-  /// The same for a function that writes its result to memory that is used again and again, so that nothing
-  /// is allocated for an element. `names` and `signature` are those of the result, which `function` must
-  /// write whole; extents may be kAnyExtent. Throws kInvalidArgument for names and a signature that don't
-  /// fit.
+  /// The same for a function that writes its result to reused memory, so that nothing is allocated per
+  /// element. `names` and `signature` describe the result, all of which `function` must write; extents may
+  /// be kAnyExtent. Throws kInvalidArgument if `names` and `signature` don't match.
   Dataset map_into(std::vector<std::string> names, Signature signature, IntoFunction function,
                    MapOptions options = {}) const;
-  /// The elements for which `keep` is true. Its input is made one after the other, by the threads of its own
-  /// `prefetch` and parallel maps if it has any.
+  /// The elements for which `keep` returns true. The elements of the input are made one after another, or
+  /// ahead by its own workers if it has `prefetch` or parallel maps.
   Dataset filter(std::function<bool(const Element&)> keep) const;
-  /// For every element the elements of the dataset that `function` gives for it, one after the other; all
-  /// must have the same signature. A dataset is made anew for each element, and of it the epoch with the
-  /// number of this dataset's is taken, so that one that shuffles does so anew in each epoch.
+  /// Concatenates the datasets that `function` returns for the elements; all must have the same signature.
+  /// Each element gets a new dataset, which is read in the epoch of this dataset: a shuffle in it therefore
+  /// differs from epoch to epoch.
   Dataset flat_map(std::function<Dataset(const Element&)> function) const;
-  /// The same with `cycle` datasets open at a time, `block` elements of each in turn. Throws
-  /// kInvalidArgument.
+  /// The same with `cycle` datasets open at a time; takes `block` elements from each, round-robin. Throws
+  /// kInvalidArgument unless cycle is in [1, 65536] and block >= 1.
   Dataset interleave(std::function<Dataset(const Element&)> function, InterleaveOptions options = {}) const;
-  /// The elements that batches consist of. Throws kInvalidArgument where a tensor is a scalar.
+  /// Splits batches into their elements. Throws kInvalidArgument if a tensor is a scalar.
   Dataset unbatch() const;
-  /// Elements in random order: each is drawn from a buffer of the next `buffer_elems` ones. Over rows only
-  /// row numbers are buffered, and a buffer that holds the whole epoch is none: the order is then a
-  /// permutation that is computed (permutation.h). Over a stream the elements themselves are held. Throws
-  /// kInvalidArgument unless 1 <= buffer_elems.
+  /// Elements in random order: each is drawn from a buffer of the next `buffer_elems` elements. Over rows
+  /// the buffer holds row numbers only; instead of a buffer for the whole epoch, a permutation is computed
+  /// (permutation.h). Over a stream the buffer holds the elements themselves. Throws kInvalidArgument unless
+  /// buffer_elems >= 1.
   Dataset shuffle(int64_t buffer_elems, ShuffleOptions options = {}) const;
-  /// `batch_elems` elements stacked along a new first axis. Throws kInvalidArgument: batch_elems < 1, a
-  /// remainder dropped where there is nothing else, elements of several signatures, extents that vary, a
-  /// remainder of unknown size that is neither dropped nor padded.
+  /// Stacks `batch_elems` elements along a new first axis. Throws kInvalidArgument if batch_elems < 1, if
+  /// nothing is left after dropping the remainder, if the elements have several signatures or extents that
+  /// vary, or if a remainder of unknown size is neither dropped nor padded.
   Dataset batch(int64_t batch_elems, BatchOptions options = {}) const;
-  /// The same for elements whose extents vary: smaller ones are padded at the end of their axes. Throws as
-  /// `batch`, and on delivery kShapeMismatch for an element larger than the shape given for it.
+  /// The same for elements whose extents vary: smaller ones are padded at the end of their axes. Throws like
+  /// `batch`; on delivery, kShapeMismatch for an element larger than the shape given for it.
   Dataset padded_batch(int64_t batch_elems, PaddedBatchOptions options = {}) const;
-  /// The elements `times` times over (kInfinite: without end), each time shuffled anew. Throws
-  /// kInvalidArgument.
+  /// Repeats the elements `times` times (kInfinite: endlessly); shuffles before it differ in each pass.
+  /// Throws kInvalidArgument.
   Dataset repeat(int64_t times = kInfinite) const;
   /// The first `elems` elements. Throws kInvalidArgument unless elems >= 1.
   Dataset take(int64_t elems) const;
-  /// All but the first `elems` elements. Throws kInvalidArgument when negative or nothing is left.
+  /// All elements except the first `elems`. Throws kInvalidArgument if `elems` is negative or no element is
+  /// left.
   Dataset skip(int64_t elems) const;
-  /// Every `shards`th block of `block` consecutive elements, from the `index`th block on: what one of
-  /// `shards` processes gets of batches, `block` for each of its updates. An odd last batch goes to the shard
-  /// that its number belongs to. There may be no element at all: `size()` is then 0, and an epoch ends at
-  /// once. Where no other stage that acts on the order follows, Position::element of maps is the number
-  /// before sharding, so that together the shards give what the dataset itself gives. Throws kInvalidArgument
-  /// unless 0 <= index < shards and 1 <= block, and where shards * block exceeds 64 bits.
+  /// Every `shards`th block of `block` consecutive elements, starting with block `index`. To divide batches
+  /// among `shards` processes, set `block` to the batches per update of one process. An incomplete last
+  /// batch goes to the shard that its number belongs to. A shard may be empty: `size()` is then 0, and an
+  /// epoch ends at once. If no later stage changes the order, maps get the number before sharding as
+  /// Position::element, so that all shards together give what the unsharded dataset gives. Throws
+  /// kInvalidArgument unless 0 <= index < shards and 1 <= block, and if shards * block exceeds 64 bits.
   Dataset shard(int64_t shards, int64_t index, int64_t block = 1) const;
-  /// Runs the dataset once, here, and keeps its elements in memory: what follows is over rows, of known
-  /// number. Throws kOutOfMemory when they exceed `limit_bytes` or the budget of pipelines
-  /// (pipeline_memory.h), kInvalidArgument for extents that vary or no end, and what making the elements
-  /// throws.
+  /// Iterates over the dataset once, in this call, and keeps its elements in memory. The result is a dataset
+  /// over rows of known size. Throws kOutOfMemory if the elements exceed `limit_bytes` or the memory budget
+  /// of pipelines (pipeline_memory.h), kInvalidArgument for extents that vary or an endless dataset, and any
+  /// error from making the elements.
   Dataset cache(size_t limit_bytes = SIZE_MAX) const;
-  /// Elements are made by a background thread (by several where a map is parallel), up to `elems` ahead and
-  /// on into the next epoch. kAutotune: 32 MiB of them, at least 2, at most 16, and one more
-  /// for every further worker; fewer, down to one, where the memory budget ends (pipeline_memory.h): that one
-  /// doesn't fit, or that a number given doesn't, is kOutOfMemory before the first element. Wherever it
-  /// stands in the chain, the queue stands at its end. A process with a single core to count on makes what is
-  /// in memory and passes no function when it is asked for. Throws kInvalidArgument unless kAutotune or in
-  /// [1, 1024].
+  /// Makes up to `elems` elements ahead, and on into the next epoch, on a background thread (on several if a
+  /// map is parallel). kAutotune: as many as fill 32 MiB, but at least 2 and at most 16, plus one per
+  /// further worker; fewer, down to 1, if the memory budget requires it (pipeline_memory.h). Throws
+  /// kOutOfMemory, before the first element, if one element alone, or the given number, exceeds that budget.
+  /// The queue is at the end of the chain, wherever `prefetch` is called in it. With a single core, elements
+  /// are made on request instead if they are in memory and no function is applied to them. Throws
+  /// kInvalidArgument unless `elems` is kAutotune or in [1, 1024].
   Dataset prefetch(int64_t elems = kAutotune) const;
 
-  /// The signatures that elements may have: that of a full element, then that of an odd last batch if there
-  /// can be one. Over a stream, all that its elements may have; extents may be kAnyExtent.
+  /// The signatures that elements may have: that of a full element, then that of an incomplete last batch if
+  /// there can be one. Over a stream, every signature of its elements; extents may be kAnyExtent.
   std::vector<Signature> signatures() const;
   /// The names of an element's tensors, in its order.
   const std::vector<std::string>& names() const;
-  /// Elements an epoch, kInfinite or kUnknown.
+  /// The number of elements per epoch, kInfinite or kUnknown.
   int64_t size() const;
 
-  /// Begins the next epoch; iterators of the one before throw kStale when advanced.
+  /// Begins the next epoch; iterators of the previous epoch throw kStale when advanced.
   Iterator begin();
   std::default_sentinel_t end() const { return {}; }
-  /// The next `begin` of this object begins epoch `epoch` rather than the one that follows, and those after
-  /// it go on from there. Copies, and datasets that are made of this one, begin at epoch 0.
+  /// The next `begin` of this object begins epoch `epoch`; later calls continue counting from it. Copies,
+  /// and datasets made from this one, begin at epoch 0.
   void set_epoch(uint64_t epoch) { next_epoch_ = epoch; }
   /// The epoch that the next `begin` of this object begins.
   uint64_t next_epoch() const;
 
-  /// Loops that haven't begun make their elements in page-locked memory, from which `device` copies by itself
-  /// while the thread of the training goes on: for a step that is captured for it (PyTorch: pin_memory). An
-  /// element must not be written to after a step took it. Without effect on the CPU, once a loop of this
-  /// object was begun, where the system has no such memory, and on tensors that lie elsewhere (rows without
-  /// batch(), results of a map). Throws as cuda::gpu.
+  /// Loops that begin after this call make their elements in page-locked memory, from which `device` copies
+  /// while the training thread continues (PyTorch: pin_memory). For a step that is captured for `device`; an
+  /// element must not be written to after a step took it. No effect on the CPU, after the first loop of this
+  /// object has begun, if the system has no such memory, and on tensors stored elsewhere (rows without
+  /// batch(), results of a map). Throws like cuda::gpu.
   void pin_memory(Device device);
 
-  /// Where the iteration stands: after the element that an iterator gave last. Fewer than 100 bytes over
-  /// rows; else also what stages hold (a shuffle's buffer, elements made ahead, an error that was met ahead).
-  /// Waits for functions of users that are at work (maps, generators), not for an element to be found.
+  /// The state of the iteration: the position after the last element that an iterator returned. Over rows,
+  /// fewer than 100 bytes; otherwise it also holds what the stages hold (a shuffle's buffer, prefetched
+  /// elements, an error found ahead). Waits for user functions that are running (maps, generators), but not
+  /// until the next element is found.
   std::string state();
-  /// Goes on from `state`, of a dataset made by the same chain of calls over an equal source: the iterator is
-  /// at the next element of that epoch, or at its end. Throws kBadFormat for a damaged or foreign state.
+  /// Continues from `state`, which a dataset made by the same chain of calls over an equal source saved. The
+  /// iterator is at the next element of that epoch, or at its end. Throws kBadFormat for a state that is
+  /// damaged or belongs to another dataset.
   ///
-  /// Over rows, where `shard` is the last stage that acts on the order, the two datasets may be sharded
-  /// differently, or one of them not at all. A state that a shard saves after whole blocks then stands for
-  /// all shards, each after as many blocks; keep that of shard 0, which is the last to end. The place must be
-  /// a multiple of shards * block elements here, or the epoch's end. Throws kInvalidArgument where it isn't,
-  /// for a place within a block unless shards and block are equal, and for another sharding over a stream.
+  /// Over rows, if `shard` is the last stage that changes the order, the two datasets may be sharded
+  /// differently, or one of them not at all. A state that a shard saves after whole blocks then represents
+  /// all shards, each after the same number of blocks; keep that of shard 0, which ends last. The position
+  /// must be a multiple of this dataset's shards * block elements, or the end of the epoch. Throws
+  /// kInvalidArgument otherwise, for a position within a block unless shards and block are equal, and for
+  /// different sharding over a stream.
   Iterator resume(std::string_view state);
 
   /// What the pipeline uses; all 0 before the first loop.
   PipelineStats stats() const;
-  /// What the chain of calls describes (recipe.h), for datasets made of datasets.
+  /// The recipe that the chain of calls describes (recipe.h); for datasets built from other datasets.
   const std::shared_ptr<const Recipe>& recipe() const { return recipe_; }
 
  private:
@@ -240,7 +248,7 @@ class Dataset::Iterator {
 
   const Element& operator*() const { return *element_; }
   const Element* operator->() const { return element_; }
-  /// Throws what a map function threw, kStale when the dataset was begun again.
+  /// Throws what a map function threw, and kStale if `begin` was called on the dataset again.
   Iterator& operator++();
   void operator++(int) { ++*this; }
   friend bool operator==(const Iterator& a, std::default_sentinel_t) { return a.element_ == nullptr; }
@@ -254,8 +262,8 @@ class Dataset::Iterator {
   const Element* element_;
 };
 
-/// A dataset whose elements are N unnamed tensors, so that structured bindings take them apart. The chain is
-/// that of Dataset; inside, the names are "0", "1", ...
+/// A dataset whose elements are N unnamed tensors, for structured bindings. It has the chain of calls of
+/// Dataset; internally the tensors are named "0", "1", ...
 template <size_t N>
 class TupleDataset {
  public:
@@ -290,7 +298,7 @@ class TupleDataset {
 
   std::vector<Signature> signatures() const { return dataset_.signatures(); }
   int64_t size() const { return dataset_.size(); }
-  /// The same dataset seen as one of elements named "0", "1", ...
+  /// The underlying dataset, whose tensors are named "0", "1", ...
   Dataset& elements() { return dataset_; }
   Iterator begin() { return Iterator(dataset_.begin()); }
   std::default_sentinel_t end() const { return {}; }
@@ -311,7 +319,7 @@ class TupleDataset<N>::Iterator {
 
   explicit Iterator(Dataset::Iterator at) : at_(at) { take_apart(); }
   const value_type& operator*() const& { return tensors_; }
-  /// Of an iterator that is about to go, as in `const auto& [x, y] = *dataset.begin()`.
+  /// For a temporary iterator, as in `const auto& [x, y] = *dataset.begin()`.
   value_type operator*() && { return std::move(tensors_); }
   const value_type* operator->() const { return &tensors_; }
   Iterator& operator++() {
@@ -343,7 +351,7 @@ Element numbered(const Tensors&... tensors) {
   return element;
 }
 
-/// Puts the given tensors, numbered, in place of numbered ones.
+/// Replaces the numbered tensors of `element` by the given ones.
 template <typename... Tensors>
 void replace(Element& element, Tensors&&... tensors) {
   if (element.size() != sizeof...(Tensors)) {
@@ -394,7 +402,7 @@ TupleDataset<N> TupleDataset<N>::filter(Function keep) const {
   }));
 }
 
-/// One element a row: `from_tensor_slices(features, targets)`. See Dataset's constructor.
+/// One element per row: `from_tensor_slices(features, targets)`. See Dataset's constructor.
 template <typename... Tensors>
 requires(sizeof...(Tensors) >= 1 && (std::is_same_v<Tensors, Tensor> && ...))
     TupleDataset<sizeof...(Tensors)> from_tensor_slices(const Tensors&... tensors) {

@@ -12,17 +12,18 @@ namespace isochron::data {
 
 class ElementBuilder {
  public:
-  /// A builder for elements of `level`, with all the memory it will need unless extents vary. `slots`: of the
-  /// stream's elements, null unless the recipe's source is one; both must outlive it. `concurrent`: others
-  /// make elements of the recipe at the same time.
+  /// A builder for elements of `level`, with all the memory that it needs unless extents vary. `slots`: the
+  /// slots of the stream's elements; null unless the source is a stream. `recipe` and `slots` must outlive
+  /// the builder. `concurrent`: other builders make elements of the recipe at the same time.
   ElementBuilder(const Recipe& recipe, size_t level, const ElementSlots* slots, bool concurrent);
 
-  /// Makes the element of `indices`; it stays until the next `fill`, `retire`, or the end of the buffers that
-  /// `indices` names. `position`: of the element. Throws what a map function causes.
+  /// Makes the element of `indices`. It stays valid until the next `fill` or `retire`, or until the buffers
+  /// in `indices` are released. `position` is that of the element. Throws errors of map functions.
   const Element& fill(std::span<const int64_t> indices, const Position& position);
-  /// Ends the element's time: reading handles on it throws kStale from now on.
+  /// Ends the lifetime of the element: reading through its handles throws kStale from now on.
   void retire();
-  /// Whether the element may lie in the buffers of its indices. If not, they are of no use once it is made.
+  /// Whether the element may refer to the buffers in its indices. If not, they can be released once it is
+  /// made.
   bool borrows_buffers() const { return recipe_.stream && !child_; }
 
  private:

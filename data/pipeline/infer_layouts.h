@@ -1,4 +1,4 @@
-// What stages learn of their elements while a chain of calls is written down.
+// How stages learn the layouts of their elements while a chain of calls is built.
 #pragma once
 
 #include <vector>
@@ -7,20 +7,20 @@
 
 namespace isochron::data {
 
-/// The layouts of what `map` gives for the elements of `recipe`, one for each of their forms: `declared`,
-/// stacked alike, unless that is empty; else those of its results for elements made of the first ones. Throws
-/// what the function causes, kInvalidArgument for results without content.
+/// The layouts of the results of `map` for the elements of `recipe`, one per form. If `declared` isn't
+/// empty, it describes a full element. Otherwise they are inferred from results for elements made from the
+/// first ones. Throws errors of the function, and kInvalidArgument for results without content.
 std::vector<Layout> infer_results(const Recipe& recipe, const MapStage& map, const Signature& declared);
 
 /// The layouts of elements declared to be `declared`, one for each form of the last level.
 std::vector<Layout> declared_results(const Recipe& recipe, const Layout& declared);
 
-/// An element of `layout` padded as `options` say; writes one number a tensor to `padding`. Throws
-/// kInvalidArgument for unknown names and other ranks.
+/// The layout of elements of `layout` padded according to `options`; writes one number per tensor to
+/// `padding`. Throws kInvalidArgument for unknown names and wrong ranks.
 Layout padded_layout(const Layout& layout, const PaddedBatchOptions& options, std::vector<double>& padding);
 
-/// The first element of the first epoch, valid as long as `loader`, which it gives. Throws kInvalidArgument
-/// when there is none.
+/// The first element of the first epoch; it is valid as long as `loader`, which this function sets. Throws
+/// kInvalidArgument if there is no element.
 const Element& first_element(const std::shared_ptr<const Recipe>& recipe, std::unique_ptr<Loader>& loader,
                              std::string_view where);
 

@@ -21,15 +21,16 @@
 namespace isochron::data {
 namespace {
 
-/// Slots beside the elements that wait: what the consumer holds, and the mark of an epoch's end.
+/// Slots in addition to those of waiting elements: one that the consumer holds, and one for the end of an
+/// epoch.
 constexpr int64_t kExtraSlots = 2;
 constexpr int64_t kMostAutotuned = 16, kLeastAutotuned = 2;
 constexpr size_t kAutotunedBytes = size_t{32} << 20;
 constexpr size_t kGuessedBytes = size_t{1} << 20;  // of an element whose extents vary
-/// Of what the budget has left, for slots whose number is chosen here; the rest is for buffers and for what
-/// maps make meanwhile.
+/// The share (3/4) of the remaining memory budget that slots may use if their number is chosen here. The rest
+/// is for buffers, and for what map functions allocate meanwhile.
 constexpr size_t kSlotsShare = 3, kSlotsShareBelow = 4;
-/// How late naps may end; by default 50 us, in which fast consumers would be through with all slots.
+/// How late naps may end. The default, 50 us, is long enough for fast consumers to use up all slots.
 constexpr unsigned long kTimerSlackNs = 1000;
 constexpr int64_t kShortestNapNs = 60'000;
 /// About 20 us: longer than making a usual batch, shorter than what sleeping and waking cost together.
@@ -48,8 +49,8 @@ int most_workers(const Recipe& recipe) {
 
 size_t bytes_or_guess(const Layout& layout) { return layout.fixed() ? layout.size_bytes() : kGuessedBytes; }
 
-/// What making an element takes, and keeps until the slot's next: batches, and what maps give. Maps that give
-/// views take less.
+/// The memory that making an element takes and keeps until the slot's next element: batches and results of
+/// maps. Maps that return views take less.
 size_t slot_bytes(const Recipe& recipe) {
   size_t bytes = 1;
   for (size_t level = 0; level < recipe.levels.size(); ++level) {
@@ -60,7 +61,7 @@ size_t slot_bytes(const Recipe& recipe) {
   return bytes;
 }
 
-/// May making an element be waiting, for a file or for what a function of users waits for?
+/// Whether making an element may wait: for a file, or in a user function.
 bool may_wait(const Recipe& recipe) {
   if (recipe.stream || recipe.rows->first_row(0) == nullptr) return true;
   return std::ranges::any_of(recipe.levels, [](const Level& level) { return !level.maps.empty(); });
@@ -162,7 +163,7 @@ void Loader::start_threads() {
 
 const Element* Loader::next() {
   if (!t_drawing.interrupt) return advance();
-  const DrawingScope users({t_drawing.interrupt, false});  // code of theirs reads a dataset
+  const DrawingScope users({t_drawing.interrupt, false});  // user code reads a dataset
   return advance();
 }
 
@@ -192,7 +193,8 @@ const Element* Loader::take(Slot& slot) {
   return nullptr;
 }
 
-/// Draws the next indices of the order, its end or its error. Throws Interrupted and nothing else.
+/// Draws the next indices; at the end of the order or on an error, the slot gets that instead. Throws only
+/// Interrupted.
 void Loader::draw(Slot& slot) {
   const TraceSpan span(kDraw);
   slot.run = run_;
@@ -286,8 +288,9 @@ void Loader::work(int worker) {
   }
 }
 
-/// Null when the loader ends. A worker without a slot sleeps for as long as the consumer will take to free
-/// half of them, so that no step of the consumer's has to wake it, which would cost that step 5 to 50 us.
+/// Returns null when the loader shuts down. A worker without a slot naps for about the time that the consumer
+/// needs to free half of the slots. The consumer then doesn't have to wake it, which would cost a step 5 to
+/// 50 us.
 Loader::Slot* Loader::wait_for_free_slot(int worker) {
   std::unique_lock lock(free_mutex_);
   activated_.wait(lock, [&] { return stop_ || worker < active_; });
@@ -295,7 +298,7 @@ Loader::Slot* Loader::wait_for_free_slot(int worker) {
   if (!ready()) {
     const TraceSpan span(kWaitForSlot);
     std::optional<int64_t> nap_ns = pace_.nap_ns(now_ns(), freed_count_, slots_.size());
-    if (nap_ns && *nap_ns < kShortestNapNs && !one_core_) {  // sooner than it would fall asleep and awake
+    if (nap_ns && *nap_ns < kShortestNapNs && !one_core_) {  // shorter than falling asleep and waking up
       const uint64_t awaited = freed_count_ + std::max<size_t>(1, slots_.size() / 2);
       lock.unlock();
       for (const int64_t end = now_ns() + 2 * kShortestNapNs;
@@ -437,12 +440,12 @@ void Loader::free_slot(Slot& slot) {
   const std::scoped_lock lock(free_mutex_);
   free_.push_back(&slot);
   ++freed_count_;
-  // The consumer goes faster than the workers thought.
+  // The consumer is faster than the workers expected.
   const size_t reserve = std::max<size_t>(1, slots_.size() / 4);
   if (waiting_ > 0 && free_.size() + reserve >= slots_.size()) freed_.notify_all();
 }
 
-/// For a consumer that found nothing.
+/// Called when the consumer found no finished element.
 void Loader::wake_workers() {
   if (waiting_ == 0) return;
   const std::scoped_lock lock(free_mutex_);

@@ -1,13 +1,13 @@
-// Loader: delivers the elements of a recipe epoch by epoch, made on the calling thread or by worker threads
-// that fill slots ahead of the consumer.
+// Loader: delivers the elements of a recipe epoch by epoch. Elements are made on the calling thread, or by
+// worker threads that fill slots ahead of the consumer.
 //
-// A worker takes a free slot, draws the next indices (one worker at a time: that is the order), makes the
-// element (all at once), and delivers the slot under the number of that draw, or, where order doesn't matter,
-// under the number of elements finished so far.
+// A worker takes a free slot and draws the next indices; only one worker at a time may draw, which fixes the
+// order. It then makes the element, in parallel with other workers. It delivers the slot under the number of
+// its draw or, if order doesn't matter, under the number of elements finished so far.
 //
-// Where the process has a single core (core/process/cores.h) and there is nothing to wait for, no file and no
-// function of users, a worker could only take that core from the consumer: elements are made when they are
-// asked for.
+// If the process has a single core (core/process/cores.h) and making an element never waits (for a file or a
+// user function), a worker could only take that core from the consumer. Elements are then made on demand, on
+// the calling thread.
 #pragma once
 
 #include <atomic>
@@ -39,24 +39,24 @@ class Loader {
   void begin_epoch() { begin_epoch(next_epoch()); }
   void begin_epoch(uint64_t epoch);
   uint64_t epoch() const { return epoch_; }
-  /// That the next begin without a number begins.
+  /// The epoch that `begin_epoch` without an argument begins next.
   uint64_t next_epoch() const;
   /// Another number after each begin and resume.
   uint64_t loop() const { return loop_; }
-  /// The next element, valid until the next call; null at the end of the epoch. Throws what making it threw;
-  /// the epoch is over then.
+  /// The next element, valid until the next call; null at the end of the epoch. Throws the error of making
+  /// the element; the epoch has then ended.
   const Element* next();
   /// The same for a stage that reads this loader: throws Interrupted too (interrupt.h).
   const Element* advance();
-  /// Of the element that was given last, as far as this loader knows: not its row.
+  /// The position of the last delivered element, as far as this loader knows it: without the row.
   Position position() const;
 
-  /// Where the consumer stands: after the element that `next` gave last. A draw in progress is paused, except
-  /// in code of users, and the elements that are being made are finished.
+  /// The consumer's state: the position after the element that `next` returned last. A draw in progress is
+  /// paused (but not within user code), and elements that are being made are finished first.
   std::string state();
-  /// Stands where `state` says: `next` goes on from there. Throws kBadFormat for a state that is damaged or
-  /// another recipe's, kInvalidArgument for one of another sharding that can't be converted, and goes to the
-  /// beginning of epoch 0 then.
+  /// Restores `state`: `next` continues from there. Throws kBadFormat for a state that is damaged or belongs
+  /// to another recipe, and kInvalidArgument for a different sharding that can't be converted. After an error
+  /// the loader is at the beginning of epoch 0.
   void resume(std::string_view state);
 
   PipelineStats stats() const;
@@ -77,13 +77,13 @@ class Loader {
   /// A place in the order of delivery.
   struct Cell {
     Slot* slot = nullptr;
-    std::atomic<uint32_t> delivered{0};  // one more than the number of what lies here, its low half
+    std::atomic<uint32_t> delivered{0};  // low half of the number of the delivery in `slot`, plus 1
   };
 
   class OrderHold;
 
   bool threaded() const { return threaded_; }
-  /// Whether a place in the order says all there is to say of the state.
+  /// Whether a position in the order is the complete state.
   bool small_state() const { return recipe_->rows && recipe_->deterministic; }
   void start_threads();
   void start_run(uint64_t epoch);
@@ -117,21 +117,21 @@ class Loader {
   void restore_place(StateReader& state, bool sharded);
 
   std::shared_ptr<const Recipe> recipe_;
-  const bool one_core_;  // the consumer's is the only one, so that nobody may spin
+  const bool one_core_;  // the consumer's core is the only one: no thread may spin
   const bool threaded_;
   Layout result_;  // of any element
   std::unique_ptr<ElementSlots> element_slots_;
   std::vector<std::unique_ptr<Slot>> slots_;
   std::unique_ptr<Cell[]> cells_;  // one a slot
 
-  // The consumer's state begins a cache line of its own, as does what all sides write: what one side writes
-  // all the time must not share a line with what the other reads.
-  alignas(64) uint64_t epoch_ = 0;  // that the consumer is in
+  // The consumer's state, the order and the free slots each begin a cache line of their own: what one thread
+  // writes all the time must not share a line with what another thread reads.
+  alignas(64) uint64_t epoch_ = 0;  // the consumer's epoch
   int64_t taken_ = 0;               // elements of it that the consumer took
   uint64_t loop_ = 0;
   bool begun_ = false;        // any epoch
   bool in_epoch_ = false;     // the epoch has not ended
-  bool failed_ = false;       // it ended in an error
+  bool failed_ = false;       // the epoch ended in an error
   Slot* held_ = nullptr;      // what the consumer has
   uint64_t take_number_ = 0;  // of the delivery that the consumer takes next
   struct Pending {
@@ -142,22 +142,22 @@ class Loader {
   std::deque<Pending> pending_;                  // restored elements, delivered before any new one
   std::unique_ptr<ElementBuffer> held_pending_;  // one that the consumer has
   Autotuner tuner_;
-  Waiter consumer_;                            // a stage that reads this loader sleeps here for
-  std::atomic<const Cell*> awaited_{nullptr};  // this delivery
+  Waiter consumer_;                            // where a stage that reads this loader sleeps
+  std::atomic<const Cell*> awaited_{nullptr};  // the delivery that this stage waits for
 
   // The order, drawn by one thread at a time.
   alignas(64) std::mutex order_mutex_;
   std::condition_variable order_changed_;
-  Interrupt interrupt_;  // of the draw in progress; no other begins while it is requested
+  Interrupt interrupt_;  // of the draw in progress; no draw begins while it is requested
   std::unique_ptr<SamplingOrder> order_;
   Position position_;      // of the element that is drawn next
   bool at_start_ = true;   // the order must be restarted first
-  bool restored_ = false;  // order may be those of a damaged state
-  uint64_t run_ = 1;       // raised when the consumer goes elsewhere: what was made before is of no use
+  bool restored_ = false;  // the order may come from a damaged state
+  uint64_t run_ = 1;       // raised when the consumer changes its position: earlier elements are discarded
   uint64_t drawn_ = 0;     // numbers given out, in order
   std::atomic<uint64_t> finished_{0};    // numbers given out, where order doesn't matter
   std::atomic<uint32_t> in_flight_{0};   // elements drawn and not yet delivered
-  std::atomic<uint64_t> halted_run_{0};  // nothing more is made in this run, as there was an error
+  std::atomic<uint64_t> halted_run_{0};  // the run that an error ended: no more elements are made in it
 
   alignas(64) std::mutex free_mutex_;
   std::condition_variable freed_;
@@ -171,7 +171,7 @@ class Loader {
   std::vector<std::thread> threads_;
 };
 
-/// The order, taken from the workers; a draw that was paused goes on when the hold ends.
+/// Holds the order, so that no worker draws from it; a draw that was paused continues afterwards.
 class Loader::OrderHold {
  public:
   OrderHold(Loader& loader, Interrupt::Kind kind) : loader_(loader) {

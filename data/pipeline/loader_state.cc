@@ -1,7 +1,7 @@
-// The part of the loader that saves and restores. Over rows, (epoch, position) is all there is to say; a
-// shard gives the position in its input, so that another number of shards can go on from there. Otherwise the
-// state holds what is under way: the stream's own place, what stages have buffered, and the elements that are
-// finished but not taken.
+// The part of the loader that saves and restores its state. Over rows, (epoch, position) is the whole state;
+// a shard saves the position in its input, so that a run with another number of shards can continue from it.
+// Otherwise the state holds everything in progress: the stream's own position, what stages have buffered,
+// and the elements that are finished but not taken.
 #include <algorithm>
 #include <bit>
 
@@ -42,7 +42,7 @@ uint64_t fingerprint_of(const Recipe& recipe, std::span<const OrderStage> order,
   return print.value();
 }
 
-/// That of the dataset before its last sharding, so that it is one for all shards.
+/// The fingerprint of the dataset before its last sharding, so that all shards have the same one.
 uint64_t state_fingerprint(const Recipe& recipe) {
   if (!last_sharding(recipe)) return fingerprint(recipe);
   const OrderStage& shard = recipe.order.back();
@@ -200,7 +200,7 @@ void Loader::save_under_way(StateWriter& state) {
   if (!at_start_) order_->save(state);
 }
 
-/// Saves what is finished and not taken, as far as an error; false where there is one.
+/// Saves the finished elements that weren't taken, up to an error; returns false if there is one.
 bool Loader::save_pending(StateWriter& state) {
   struct Finished {
     Slot::Kind kind;

@@ -14,7 +14,7 @@ namespace isochron::data {
 class Permutation {
  public:
   Permutation() = default;
-  /// Of 0..elems-1; (seed, stream) say which.
+  /// A permutation of 0..elems-1, selected by (seed, stream).
   Permutation(uint64_t elems, uint64_t seed, uint64_t stream) : elems_(elems) {
     const int bits = elems <= 2 ? 2 : std::bit_width(elems - 1);
     low_bits_ = bits / 2;

@@ -1,5 +1,5 @@
-// Recipe: what a Dataset describes, in the form that its machinery reads. order.h turns it into an order of
-// rows, builder.h turns rows into elements, loader.h runs both.
+// Recipe: what a Dataset describes, in the form that the pipeline reads. sampling_order.h turns it into an
+// order of rows, element_builder.h turns rows into elements, and loader.h runs both.
 #pragma once
 
 #include <cstdint>
@@ -17,25 +17,25 @@ namespace isochron::data {
 
 struct MapStage {
   int number;                                           // of the stage in the chain, from 1
-  std::shared_ptr<std::mutex> one_at_a_time = nullptr;  // held during a call; null where calls may overlap
+  std::shared_ptr<std::mutex> one_at_a_time = nullptr;  // held during a call; null if calls may overlap
   MapFunction function = {};
-  IntoFunction into = {};            // instead: writes to memory of the builder
+  IntoFunction into = {};            // instead of `function`: writes to the builder's memory
   std::vector<Layout> results = {};  // one for each form of the level
-  Layout memory = {};                // of `into`: what any result needs room for
+  Layout memory = {};                // of `into`: large enough for any result
 };
 
-/// Level 0 holds what the source gives; each `batch` makes a level whose elements stack those of the level
-/// below. Elements of a level come in a few forms: of a batch the full one and, maybe, the odd one at the
-/// end.
+/// Level 0 holds the elements of the source; each `batch` adds a level whose elements stack those of the
+/// level below. The elements of a level come in a few forms: a batch is either full or, possibly, the
+/// incomplete last one.
 struct Level {
   int number = 1;                    // of the stage that makes it
   int64_t batch_elems = 1;           // elements of the level below in a full one
   int64_t rows = 1;                  // source rows in a full element
   std::vector<Layout> inputs;        // before the maps
-  Layout memory;                     // what any of them needs room for: extents that differ are kAnyExtent
+  Layout memory;                     // large enough for any of them: extents that differ are kAnyExtent
   bool padded = false;               // smaller tensors are filled up with `padding`
-  std::vector<double> padding = {};  // one number a tensor
-  bool marks_valid = false;  // an odd batch is filled up too, and the last tensor says which elements count
+  std::vector<double> padding = {};  // one number per tensor
+  bool marks_valid = false;  // an odd batch is padded, too, and the last tensor marks the valid elements
   std::vector<MapStage> maps = {};
 
   const std::vector<Layout>& results() const { return maps.empty() ? inputs : maps.back().results; }
@@ -51,7 +51,7 @@ struct OrderStage {
   int64_t block = 1;  // of the shard: elements of the input that stay together
   bool drop_remainder = false;
   bool pad_remainder = false;
-  bool passes_are_epochs = false;  // of a repeat of a known number of elements: Position counts them so
+  bool passes_are_epochs = false;  // for a repeat of known size: Position counts its passes as epochs
   ShuffleOptions shuffle = {};
   uint64_t salt = 0;       // place among these stages: keeps apart shuffles that share a seed
   int64_t rows = 1;        // source rows in a full element of the input
@@ -69,8 +69,8 @@ struct Recipe {
   int stages = 1;              // so far, the source included
   int64_t size = 0;            // elements an epoch, kInfinite or kUnknown
   int64_t odd_rows = 0;        // source rows in the odd last batch; 0 without one
-  bool odd_is_last = true;     // it stands at the epoch's end and occurs once
-  bool seekable = true;        // any element can be gone to at once
+  bool odd_is_last = true;     // the odd batch is the last of the epoch and occurs once
+  bool seekable = true;        // the order can seek to any element directly
   int64_t prefetch_elems = 0;  // 0: made on the calling thread; kAutotune
   int64_t workers = 1;         // threads that make elements ahead, or kAutotune
   bool deterministic = true;   // elements come in order, however many workers
@@ -79,13 +79,14 @@ struct Recipe {
   const std::vector<Layout>& results() const { return levels.back().results(); }
 };
 
-/// A hash of what decides which elements come in which order, as far as it can be compared: functions can't.
+/// A hash of everything that determines the elements and their order, except functions, which can't be
+/// compared.
 uint64_t fingerprint(const Recipe& recipe);
 
-/// Throws what is being caught as an Error that names the stage and the element: the one way in which errors
-/// of users' functions reach the consumer. Lets Interrupted through.
+/// Rethrows the exception being handled as an Error that names the stage and the element. All errors of user
+/// functions reach the consumer this way. Interrupted is rethrown unchanged.
 [[noreturn]] void rethrow_in_stage(std::string_view stage, int number, const Position& position);
-/// Calls a function of users on the element at `position`; throws as `rethrow_in_stage`.
+/// Calls a user function on the element at `position`; throws like `rethrow_in_stage`.
 template <typename Call>
 auto in_stage(std::string_view stage, int number, const Position& position, Call call) {
   try {

@@ -1,5 +1,5 @@
-// RecipeRows: the elements of a dataset over rows as rows themselves, so that datasets made of it stay over
-// rows.
+// RecipeRows: presents the elements of a dataset over rows as rows, so that datasets built from it are over
+// rows, too.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,8 @@ namespace isochron::data {
 
 class RecipeRows final : public RowSource {
  public:
-  /// Whether `recipe` has elements of one fixed signature, of known number, that can be gone to.
+  /// Whether the elements of `recipe` have one fixed signature and a known number, and can be accessed in
+  /// any order.
   static bool possible(const Recipe& recipe);
 
   /// Precondition: possible.
@@ -22,11 +23,11 @@ class RecipeRows final : public RowSource {
   const Layout& layout() const override { return recipe_->results()[kFull]; }
   int64_t rows() const override { return recipe_->size; }
   uint64_t fingerprint() const override { return data::fingerprint(*recipe_); }
-  /// Maps are told the place of the element for which the row is read, as if they stood in that dataset.
+  /// Maps get the position of the element for which the row is read, as if they were stages of that dataset.
   void read(const Position& position, std::span<std::byte* const> into) const override;
 
  private:
-  /// What one thread needs to make elements. Going on from where it stands costs nothing.
+  /// What one thread needs to make elements. Continuing from its current position costs nothing.
   struct Reader {
     explicit Reader(const Recipe& recipe);
     std::unique_ptr<SamplingOrder> order;

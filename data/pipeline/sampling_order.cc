@@ -13,7 +13,7 @@ namespace isochron::data {
 namespace {
 
 [[noreturn]] void not_over_rows() {
-  fail(ErrorCode::kUnsupported, "dataset", "a stream can't be gone to a place in");
+  fail(ErrorCode::kUnsupported, "dataset", "a stream can't seek; only datasets over rows have random access");
 }
 
 /// The rows of a source, one after the other.

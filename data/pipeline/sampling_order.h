@@ -1,6 +1,6 @@
-// The order of elements as row numbers. The indices of an element are the list of source rows it is made
-// of; of a stream's elements it is the list of buffers that hold them (element_slots.h). Where a batch is
-// filled up, kNoRow stands for what isn't there, so that all full elements have equally many.
+// The order of elements as row numbers. The indices of an element are the source rows that it is made of;
+// over a stream they are the buffers that hold its elements (element_slots.h). If a batch is padded, kNoRow
+// marks the missing rows, so that all full elements have the same number of indices.
 #pragma once
 
 #include <cstdint>
@@ -15,26 +15,27 @@ namespace isochron::data {
 class SamplingOrder {
  public:
   virtual ~SamplingOrder() = default;
-  /// Goes to the beginning of an epoch. The order of an epoch are a function of the recipe and its number.
+  /// Moves to the beginning of an epoch. The order of an epoch is a function of the recipe and its number.
   virtual void restart(uint64_t epoch) = 0;
-  /// Writes the next indices; returns its number of rows, 0 at the end of the epoch. May throw Interrupted
-  /// (interrupt.h).
+  /// Writes the indices of the next element and returns how many rows it has; 0 at the end of the epoch. May
+  /// throw Interrupted (interrupt.h).
   virtual int64_t next(int64_t* indices) = 0;
-  /// Gives back indices that nobody will use.
+  /// Releases indices that won't be used.
   virtual void drop(const int64_t* indices, int64_t rows) = 0;
 
   /// Over rows: goes to element `position` of an epoch; its size is the end.
   virtual void seek(uint64_t epoch, int64_t position) = 0;
 
-  /// Over a stream: where it stands, with all that it holds, and back. `epoch` is that of the last restart.
+  /// Over a stream: save and restore the position and everything the stage holds. `epoch` is that of the
+  /// last restart.
   virtual void save(StateWriter& state) const = 0;
   virtual void restore(StateReader& state, uint64_t epoch) = 0;
   virtual void save_indices(StateWriter& state, const int64_t* indices, int64_t rows) const = 0;
   virtual void restore_indices(StateReader& state, int64_t* indices, int64_t rows) = 0;
 };
 
-/// Whether `indices` is one of an element of `level`: kNoRow only where a batch is filled up, and nothing
-/// behind it.
+/// Whether `indices` can be the indices of an element of `level`: kNoRow occurs only where a batch is
+/// padded, and nothing follows it.
 bool are_indices_of(const Recipe& recipe, size_t level, std::span<const int64_t> indices);
 
 /// `slots` is null unless the recipe's source is a stream.

@@ -16,13 +16,13 @@ struct Sharding {
 
   /// Elements of the input in a group. Fits 64 bits, as `Dataset::shard` checks.
   int64_t group_elems() const { return shards * block; }
-  /// Where the shard's element `position` stands in the input. Throws kOverflow.
+  /// The position in the input of the shard's element `position`. Throws kOverflow.
   int64_t input_position(int64_t position) const {
     const int64_t groups = checked_mul(position / block, group_elems(), "shard");
     return checked_add(groups, index * block + position % block, "shard");
   }
   bool takes(int64_t input_position) const { return input_position / block % shards == index; }
-  /// Elements of the shard of an input of `input_elems`.
+  /// How many elements the shard takes from an input of `input_elems`.
   int64_t elems_of(int64_t input_elems) const {
     const int64_t rest = input_elems % group_elems();  // in an incomplete last group
     return input_elems / group_elems() * block + std::clamp<int64_t>(rest - index * block, 0, block);
@@ -32,7 +32,7 @@ struct Sharding {
 /// Of a stage that is a shard.
 inline Sharding sharding_of(const OrderStage& stage) { return {stage.elems, stage.index, stage.block}; }
 
-/// Of the last stage that acts on the order of elements, if that is a shard.
+/// The sharding of the last stage that changes the order; nullopt if that stage isn't a shard.
 inline std::optional<Sharding> last_sharding(const Recipe& recipe) {
   if (recipe.order.empty() || recipe.order.back().kind != OrderStage::kShard) return std::nullopt;
   return sharding_of(recipe.order.back());
@@ -47,8 +47,8 @@ inline uint64_t epoch_of_pass(const OrderStage& repeat, uint64_t epoch, int64_t 
   return epoch == 0 ? number : epoch * 0x9E3779B97F4A7C15u + number;
 }
 
-/// The epoch that follows once a loop took `elements` of epoch `epoch`, and other shards as many of theirs:
-/// behind a repeat with `passes_are_epochs` the pass after the newest one that was begun.
+/// The epoch that follows after a loop took `elements` of epoch `epoch`, and the other shards as many of
+/// theirs. After a repeat with `passes_are_epochs` it is the pass after the last one that was begun.
 inline uint64_t epoch_after(const Recipe& recipe, uint64_t epoch, int64_t elements) {
   for (auto stage = recipe.order.rbegin(); stage != recipe.order.rend(); ++stage) {
     if (stage->kind == OrderStage::kShard) {
@@ -64,9 +64,9 @@ inline uint64_t epoch_after(const Recipe& recipe, uint64_t epoch, int64_t elemen
   return epoch + 1;
 }
 
-/// What maps are told of the place of the recipe's element at `position`: behind a shard its number in the
-/// shard's input, so that what is made of it doesn't depend on the number of shards; behind a repeat with
-/// `passes_are_epochs` its number in the pass. Throws kOverflow.
+/// The position that map functions get for the recipe's element at `position`. After a shard it is the
+/// element's number in the shard's input, so that the result doesn't depend on the number of shards. After a
+/// repeat with `passes_are_epochs` it is the number within the pass. Throws kOverflow.
 inline Position map_position(const Recipe& recipe, Position position) {
   for (auto stage = recipe.order.rbegin(); stage != recipe.order.rend(); ++stage) {
     if (stage->kind == OrderStage::kShard) {

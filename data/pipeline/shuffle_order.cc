@@ -75,7 +75,7 @@ int64_t ShuffledOrder::next(int64_t* indices) {
   return length;
 }
 
-/// Where there is nothing to put in an element's place but the last one.
+/// Fills a gap with the last element, because the input has no further one.
 void ShuffledOrder::fill_gap(size_t place) {
   --filled_;
   std::copy_n(indices_at(filled_), lengths_[filled_], indices_at(place));
@@ -85,8 +85,8 @@ void ShuffledOrder::fill_gap(size_t place) {
 /// The places in the input's order of what the buffer holds after `draws` draws.
 std::vector<int64_t> ShuffledOrder::held_after(int64_t draws) {
   const auto buffer = static_cast<int64_t>(capacity_);
-  // As long as the input lasts, draw t puts input element buffer + t in place of what it took, so the last
-  // draw of a place says what lies there.
+  // While the input lasts, draw t replaces the element that it took by input element buffer + t. The last
+  // draw at a place therefore determines its content.
   const int64_t refilled =
       stage_.input_size == kInfinite ? draws : std::min(draws, stage_.input_size - buffer);
   std::vector<int64_t> held(capacity_, -1);

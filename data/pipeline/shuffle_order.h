@@ -9,7 +9,7 @@
 
 namespace isochron::data {
 
-/// A stage over another stream, which stands where its input stands unless it says more.
+/// A stage over another order. Its position is that of its input, unless a subclass adds to it.
 class OrderOver : public SamplingOrder {
  public:
   explicit OrderOver(std::unique_ptr<SamplingOrder> input) : input_(std::move(input)) {}
@@ -28,15 +28,15 @@ class OrderOver : public SamplingOrder {
   std::unique_ptr<SamplingOrder> input_;
 };
 
-/// Which order of its epoch a shuffle uses, as a stream of Philox.
+/// The Philox stream that selects a shuffle's order in an epoch.
 uint64_t shuffle_stream(const OrderStage& stage, uint64_t epoch);
 
-/// Random numbers found by their place.
+/// Random numbers with random access.
 class Draws {
  public:
   Draws() = default;
   Draws(uint64_t seed, uint64_t stream) : seed_(seed), stream_(stream) {}
-  /// The draw at `place` in [0, bound); off from uniform by less than bound / 2^64.
+  /// The number at `place`, in [0, bound); its distribution differs from uniform by less than bound / 2^64.
   uint64_t below(uint64_t place, uint64_t bound);
 
  private:
@@ -45,8 +45,9 @@ class Draws {
   PhiloxBlock block_{};
 };
 
-/// Every element is drawn from a buffer of the next ones. Draw t takes from the buffer and puts the element
-/// that comes t after its first fill there, so what it holds after t draws can be computed from t.
+/// Each element is drawn from a buffer of upcoming elements. Draw t removes an element and puts the t-th
+/// input element after the initial fill in its place. The buffer's content after t draws can thus be computed
+/// from t.
 class ShuffledOrder final : public OrderOver {
  public:
   ShuffledOrder(std::unique_ptr<SamplingOrder> input, const OrderStage& stage);
@@ -72,7 +73,7 @@ class ShuffledOrder final : public OrderOver {
   OrderStage stage_;
   size_t capacity_;
   Draws draws_;
-  MemoryCharge charge_;           // for the two below
+  MemoryCharge charge_;           // for `order_` and `lengths_`
   uint64_t drawn_ = 0;            // in this epoch
   std::vector<int64_t> order_;    // (buffer, rows of a full element)
   std::vector<int64_t> lengths_;  // rows in each

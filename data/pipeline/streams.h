@@ -1,5 +1,5 @@
-// Sources that read other datasets one element after the other: what filter, interleave, unbatch and cache
-// are made of. The state of such a stream holds that of the datasets it reads.
+// Sources that read other datasets element by element; filter, interleave, unbatch and cache use them. The
+// state of such a stream includes the states of the datasets that it reads.
 #pragma once
 
 #include <functional>

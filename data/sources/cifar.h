@@ -13,11 +13,11 @@ struct Cifar10 {
   LabelledImages test;   // of test_batch.bin
 };
 
-/// Reads `folder`, or cifar-10-batches-bin in it as the archive unpacks. A file is records of 3,073 bytes: a
-/// label 0..9, then 32 x 32 red, green and blue values in planes, row by row. As many data_batch files are
-/// read as are there, from 1 on. Every size is checked before memory is asked for. Throws kIo (no such file);
-/// kBadFormat naming file, byte offset and record: no record, an incomplete one, a label out of range; a file
-/// of more than 100,000 records.
+/// Reads the files in `folder`, or in its folder cifar-10-batches-bin, to which the archive unpacks. A file
+/// consists of records of 3,073 bytes: a label 0..9, then 32 x 32 red, green and blue values in planes, row
+/// by row. Reads as many data_batch files as exist, from 1 on. Every size is checked before memory is
+/// allocated. Throws kIo for a missing file; kBadFormat naming file, byte offset and record for no record,
+/// an incomplete record, a label out of range, or a file of more than 100,000 records.
 Cifar10 load_cifar10(const std::filesystem::path& folder);
 
 struct LabelledCifar100 {
@@ -31,8 +31,8 @@ struct Cifar100 {
   LabelledCifar100 test;   // of test.bin
 };
 
-/// Reads `folder`, or cifar-100-binary in it as the archive unpacks. A record has two labels, coarse and
-/// fine, before its pixels: 3,074 bytes. Throws as `load_cifar10`.
+/// Reads the files in `folder`, or in its folder cifar-100-binary, to which the archive unpacks. A record
+/// has two labels, coarse and fine, before its pixels: 3,074 bytes. Throws like `load_cifar10`.
 Cifar100 load_cifar100(const std::filesystem::path& folder);
 
 }  // namespace isochron::data

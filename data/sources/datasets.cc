@@ -169,7 +169,7 @@ fs::path dataset_path(std::string_view name) {
     std::error_code ignored;
     if (const fs::path path = fs::path(place) / name; fs::exists(path, ignored)) return path;
   }
-  fail(ErrorCode::kIo, name, "not found in {}; set ISOCHRON_DATASETS to the folder of the data sets",
+  fail(ErrorCode::kIo, name, "not found in {}; set ISOCHRON_DATASETS to the folder of the datasets",
        fmt::join(places, ", "));
 }
 

@@ -1,4 +1,4 @@
-// The two data sets that the project ships, ready for training. Sources and licences: datasets/SOURCES.md.
+// The two datasets that the project ships, ready for training. Sources and licences: datasets/SOURCES.md.
 #pragma once
 
 #include <filesystem>

@@ -1,5 +1,5 @@
-// Datasets over files: the readers of the formats as sources of the pipeline. Files of records are streams,
-// read in the order given; what can be found by number (tokens, images, arrays) is rows.
+// Datasets over files: the format readers as sources of the pipeline. Files of records are streams, read in
+// the given order; data that can be accessed by number (tokens, images, arrays) are rows.
 #pragma once
 
 #include <filesystem>
@@ -19,11 +19,11 @@ namespace isochron::data {
 
 using Paths = std::vector<std::filesystem::path>;
 
-/// The records of TFRecord files: "record", u8 (bytes), the number of which varies. All throw
-/// kInvalidArgument for no file; opening and reading throw as the reader does, on delivery.
+/// The records of TFRecord files: "record", u8 (bytes), of varying length. All these functions throw
+/// kInvalidArgument for no file. Errors of opening and reading are thrown on delivery, as by the reader.
 Dataset from_records(Paths files, const RecordReaderOptions& options = {});
-/// The same, taken apart as tf.train.Example: one tensor a feature, under its name. A feature without a shape
-/// is (values), their number varying; a string's bytes, u8. Throws as ExampleParser.
+/// The same records, parsed as tf.train.Example: one tensor per feature, under its name. A feature without a
+/// shape is (values), of varying length; a string is its bytes, u8. Throws like ExampleParser.
 Dataset from_examples(Paths files, const std::vector<FeatureSpec>& features,
                       const RecordReaderOptions& options = {});
 /// The lines of text files: "line", u8 (bytes), the number of which varies.
@@ -37,9 +37,9 @@ Dataset from_tokens(const std::filesystem::path& file, const TokenFileOptions& o
 /// The images of a folder and their classes: "image", (height, width, channels), and "label", i64 (). An
 /// ImageFolder of the same arguments knows the classes' names.
 Dataset from_images(const std::filesystem::path& folder, const ImageFolderOptions& options);
-/// Rows of NPY files under the names given, read one by one, so that files may be as large as may be;
-/// little-endian, in C order, equal in their first extent. Throws kIo, also on delivery where a file has been
-/// cut short; kBadFormat with the byte offset, kUnsupported, kShapeMismatch.
+/// Rows of NPY files under the given names, read one by one, so that files may have any size. Files must be
+/// little-endian, in C order, and have equal first extents. Throws kIo, also on delivery if a file has been
+/// truncated since; kBadFormat with the byte offset, kUnsupported, kShapeMismatch.
 Dataset from_npy(const std::vector<std::pair<std::string, std::filesystem::path>>& files);
 
 }  // namespace isochron::data

@@ -88,7 +88,7 @@ class IdxReader {
     }
     refuse(4, "the array of {} exceeds the limit of {} bytes", shape.str(), options_.limit_bytes);
   }
-  /// In pieces: what the header says is no reason to ask for all of the memory.
+  /// Reads in pieces, because the sizes in the header don't justify allocating all of the memory at once.
   std::vector<std::byte> take_all(uint64_t bytes, ReadMemory& memory) {
     const uint64_t offset = stream_.position(), left = stream_.most_bytes_left();
     if (bytes > left) {
@@ -131,7 +131,7 @@ class IdxReader {
   IdxOptions options_;
 };
 
-/// With .gz behind its name where there is no such file without.
+/// The path with .gz appended if there is no such file without it.
 Tensor read_either(const fs::path& path) {
   std::error_code ignored;
   const fs::path zipped = path.string() + ".gz";

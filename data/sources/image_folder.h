@@ -1,5 +1,5 @@
-// Images from a folder: one folder a class, in it files as JPEG or PNG, at any depth; or from a list of
-// files.
+// Images from a folder with one subfolder per class, which holds JPEG or PNG files at any depth; or from a
+// list of files.
 #pragma once
 
 #include <cstdint>
@@ -27,18 +27,18 @@ struct ImageFolderOptions {
 /// threads; each keeps memory for the largest file and image that it has seen, within the options' limits.
 class ImageFolder {
  public:
-  /// Lists the files that end in .jpg, .jpeg or .png, in whatever case; hidden files and folders and links to
-  /// folders are left out, as are files beside the classes' folders. Throws kIo; kInvalidArgument for a size
-  /// below 1, other channels or dtypes; kBadFormat for no class, or a class without images.
+  /// Lists the files that end in .jpg, .jpeg or .png, in upper or lower case. Hidden files and folders,
+  /// links to folders, and files that aren't below a class folder are skipped. Throws kIo; kInvalidArgument
+  /// for a size below 1, other channels or dtypes; kBadFormat for no class, or a class without images.
   ImageFolder(const std::filesystem::path& folder, const ImageFolderOptions& options);
 
-  /// Rows are these files, whatever they are called; `labels` has one for each, or is empty: all are 0 then.
-  /// There are no names of classes. Throws kInvalidArgument as above, for no file or another number of
-  /// labels.
+  /// Uses these files as rows, with any names; `labels` has one label per file, or is empty: then all labels
+  /// are 0. There are no class names. Throws kInvalidArgument as above, and for no file or a number of
+  /// labels that differs from that of the files.
   ImageFolder(std::span<const std::filesystem::path> files, std::span<const int64_t> labels,
               const ImageFolderOptions& options);
 
-  /// The folders' names, sorted; labels are places in it.
+  /// The names of the class folders, sorted; labels are indices into this list.
   const std::vector<std::string>& classes() const { return classes_; }
   int64_t rows() const { return static_cast<int64_t>(files_.size()); }
   /// Throw kOutOfRange.
@@ -47,9 +47,9 @@ class ImageFolder {
 
   /// u8 or f32 (height, width, channels).
   TensorSpec row_spec() const;
-  /// Decodes the file of `row` and resizes it into memory of row_spec()'s bytes; its shape is not kept. Once
-  /// a thread has read the largest, only the decoders allocate. Throws kOutOfRange, kInvalidArgument, kIo,
-  /// and as decode_image.
+  /// Decodes the file of `row` and resizes it to memory of row_spec()'s bytes, without keeping the aspect
+  /// ratio. After a thread has read its largest image, only the decoders allocate. Throws kOutOfRange,
+  /// kInvalidArgument, kIo, and like decode_image.
   void read(int64_t row, std::span<std::byte> into) const;
 
  private:

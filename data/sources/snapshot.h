@@ -1,4 +1,4 @@
-// Datasets kept in files: made once, read as rows ever after.
+// Datasets stored in files: written once, then read as rows.
 #pragma once
 
 #include <filesystem>
@@ -7,11 +7,12 @@
 
 namespace isochron::data {
 
-/// The elements of `dataset` as rows of files in `folder`, one NPY file a tensor, mapped into memory. When
-/// the folder holds them already, nothing is run; when there is none, the dataset is run once, here, and the
-/// folder appears when it is complete. What tells datasets apart is the chain of calls, signatures and
-/// `version`: functions of maps can't be compared, so give another version when one of them changes. Throws
-/// kInvalidArgument as Dataset::cache, kBadFormat for a folder of another dataset or a damaged one, kIo.
+/// The elements of `dataset` as rows of files in `folder`, one NPY file per tensor, mapped into memory. If
+/// the folder holds them already, nothing is run. If there is no folder, the dataset is run once, in this
+/// call, and the folder appears when it is complete. Datasets are distinguished by their chain of calls,
+/// signatures and `version`. Map functions can't be compared, so change the version if one of them changes.
+/// Throws kInvalidArgument like Dataset::cache, kBadFormat for a folder that is damaged or belongs to
+/// another dataset, kIo.
 Dataset snapshot(const Dataset& dataset, const std::filesystem::path& folder, std::string_view version = "1");
 
 }  // namespace isochron::data

@@ -1,4 +1,4 @@
-// Batches of elements of like length, so that little is padded and few shapes occur.
+// Batches of elements of similar length, so that there is little padding and there are few shapes.
 #pragma once
 
 #include <functional>
@@ -12,19 +12,19 @@ struct BucketOptions {
   /// The longest element of each bucket, ascending. A bucket's batches are padded to it, in every extent that
   /// varies.
   std::vector<int64_t> longest = {};
-  /// Elements in a batch of each bucket; one number stands for all.
+  /// The batch size of each bucket; a single number applies to all buckets.
   std::vector<int64_t> batch_elems = {};
-  /// What becomes of the last elements of a bucket: left out, or else filled up with zeros and marked in a
-  /// tensor "valid": bool (batch_elems).
+  /// Drops the last elements of a bucket that don't fill a batch. False: their batch is padded with zeros,
+  /// and a tensor "valid": bool (batch_elems) marks the elements.
   bool drop_remainder = true;
-  /// By name, what is put where elements end; else 0.
+  /// By tensor name: the padding value; 0 for tensors not named here.
   std::vector<std::pair<std::string, double>> padding = {};
 };
 
-/// Every element goes to the first bucket whose `longest` is no less than its length, and a bucket that is
-/// full is a batch; at the end the incomplete ones follow, shortest first. One signature a bucket, all
-/// planned beforehand. Throws kInvalidArgument for buckets that aren't ascending, sizes below 1, elements
-/// without extents that vary; on delivery kShapeMismatch for an element that is longer than the last bucket.
+/// Puts every element into the first bucket whose `longest` is at least its length. A full bucket becomes a
+/// batch; at the end the incomplete ones follow, shortest first. There is one signature per bucket, all
+/// known in advance. Throws kInvalidArgument for buckets that aren't ascending, sizes below 1, and elements
+/// without extents that vary; on delivery, kShapeMismatch for an element longer than the last bucket.
 Dataset bucket_by_sequence_length(const Dataset& dataset, std::function<int64_t(const Element&)> length,
                                   BucketOptions options);
 

@@ -11,35 +11,36 @@
 
 namespace isochron::data {
 
-/// Elements that join those of `datasets`, the first with the first and so on, until one ends. A dataset of
-/// one tensor gives it under the name given; one of several gives them as "name/tensor". Over rows where all
-/// are: its elements are then made by as many threads as the most parallel of the datasets, as far ahead as
-/// the one that prefetches most, and in order unless none of them keeps it. Elsewhere each dataset keeps
-/// threads of its own. Throws kInvalidArgument: no dataset, repeated names, too many tensors.
+/// Joins the elements of `datasets`, the first with the first and so on, until one dataset ends. A dataset
+/// of one tensor contributes it under the given name; a dataset of several contributes them as
+/// "name/tensor". The result is over rows if all datasets are. Its elements are then made by as many threads
+/// as the most parallel dataset has, as far ahead as in the dataset that prefetches most, and in order
+/// unless no dataset keeps its order. Otherwise each dataset keeps its own threads. Throws kInvalidArgument
+/// for no dataset, repeated names or too many tensors.
 Dataset zip(std::initializer_list<std::pair<std::string_view, Dataset>> datasets);
 
-/// The elements of `first`, then those of `second`. Over rows where both are and have one signature, made by
-/// threads as `zip` says. Throws kInvalidArgument for different names, dtypes or ranks, or a first one
-/// without end.
+/// The elements of `first`, then those of `second`. The result is over rows if both datasets are and have
+/// one signature; its threads are then as for `zip`. Throws kInvalidArgument for different names, dtypes or
+/// ranks, or if `first` is endless.
 Dataset concatenate(const Dataset& first, const Dataset& second);
 
 struct SampleOptions {
   /// None: as in ShuffleOptions.
   std::optional<uint64_t> seed = {};
-  /// Ends when the first of the datasets ends; else goes on with those that are left.
+  /// True: the dataset ends when one of the datasets ends. False: it continues with the remaining ones.
   bool stop_on_empty_dataset = false;
 };
-/// Every element is the next one of a dataset that is drawn with a probability in proportion to its weight.
-/// Throws kInvalidArgument: no dataset, weights of another number, below 0, not finite or all 0; elements of
-/// different names, dtypes or ranks.
+/// Takes each element from a dataset that is drawn with a probability proportional to its weight. Throws
+/// kInvalidArgument for no dataset; for weights that aren't one per dataset, or are negative, not finite or
+/// all 0; and for elements of different names, dtypes or ranks.
 Dataset sample_from_datasets(const std::vector<Dataset>& datasets, const std::vector<double>& weights,
                              SampleOptions options = {});
 
 /// Writes the next element through `buffer.room`; false at the end.
 using Generator = std::function<bool(class ElementBuffer& buffer)>;
-/// The elements of generators: `make` gives one that begins anew, for an epoch. `signature` and `names` are
-/// those of every element; extents may be kAnyExtent. A generator's state can't be saved, so resuming runs
-/// one up to the place. Throws kInvalidArgument for names and a signature that don't fit.
+/// The elements of generators: `make` returns a new generator for an epoch. `signature` and `names` are
+/// those of every element; extents may be kAnyExtent. A generator's state can't be saved, so resuming runs a
+/// generator up to the saved position. Throws kInvalidArgument if `names` and `signature` don't match.
 Dataset from_generator(std::vector<std::string> names, Signature signature,
                        std::function<Generator(uint64_t epoch)> make);
 

@@ -43,8 +43,8 @@ Tensor apply_one(const OpDef& op, std::initializer_list<Tensor> inputs, Attribut
 
 namespace {
 
-/// From one contiguous tensor to another of the same size, wherever they live. Between two of a device it is
-/// put in its stream; else it is done when this returns.
+/// Copies one contiguous tensor to another of the same size, on any devices. A copy within a device is
+/// enqueued in that device's stream; any other copy has finished when this returns.
 void copy_bytes(const Tensor& from, const Tensor& to) {
   const size_t bytes = from.size_bytes();
   if (from.device().is_cpu() && to.device().is_cpu()) {
@@ -87,8 +87,8 @@ void assign(const Tensor& target, const Tensor& value) {
 Tensor copy(const Tensor& tensor) {
   require(tensor.defined(), ErrorCode::kInvalidArgument, "copy", "the tensor is undefined");
   require(Capture::current() == nullptr, ErrorCode::kCaptureViolation, "copy",
-          "in a capture it would keep the content that {} has while it is traced, in every call; "
-          "stop_gradient() keeps that of each call",
+          "{} would be copied once, while the function is traced, and every call would return that copy; "
+          "in a captured function use stop_gradient()",
           tensor.spec().str());
   return internal::copy_now(tensor);
 }
@@ -121,7 +121,8 @@ Tensor internal::copy_now(const Tensor& tensor) {
 
 Tensor to_device(const Tensor& tensor, Device device) {
   require(tensor.defined() && !tensor.is_value(), ErrorCode::kCaptureViolation, "to_device",
-          "takes a tensor with content; a captured function runs on the device of its plan's options");
+          "the tensor is undefined, or a value of the graph being captured; to run a captured function on a "
+          "device, set CaptureOptions::plan.device");
   if (tensor.device() == device) return contiguous(tensor);
   const Tensor source = contiguous(tensor);
   if (device.is_cpu()) {

@@ -1,4 +1,4 @@
-// The one door through which every op call goes: run now (eager), or become a node (while capturing).
+// Every op call goes through here: it runs now (eager), or becomes a node of the graph (capturing).
 #pragma once
 
 #include <span>
@@ -45,24 +45,28 @@ Tensor apply_one(const OpDef& op, std::initializer_list<Tensor> inputs, Attribut
 std::vector<Tensor> apply_eager(const OpDef& op, std::span<const Tensor> inputs,
                                 const Attributes& attributes);
 
-/// Replaces the content of `target` (a variable's tensor) by `value`: at once when eager, in each replay when
-/// capturing, where later reads in the same capture see the new value. Handles taken before are stale: when
-/// capturing, until the end of the trace. A replay that throws may have replaced some of what it replaces.
-/// When eager, they may live on different devices. Throws kShapeMismatch, kDtypeMismatch.
+/// Replaces the content of `target` (a variable's tensor) by `value`. Eager: at once; the two may live on
+/// different devices. Capturing: in each replay, and later reads in the same capture see the new value.
+/// Handles taken before are stale; when capturing, until the end of the trace. A replay that throws may have
+/// done some of its assignments.
+/// Throws kShapeMismatch, kDtypeMismatch; kInvalidArgument for an undefined operand or a constant target;
+/// kUnsupported for a strided target when eager, and in the bodies of `cond` and loops; kCaptureViolation for
+/// a target that is a graph value.
 void assign(const Tensor& target, const Tensor& value);
 
 /// A contiguous tensor with the same elements; `tensor` itself when it is one already.
 Tensor contiguous(const Tensor& tensor);
-/// A copy on the same device that nobody else writes to. Throws kCaptureViolation in a capture, where it
-/// would be made once, as the function is traced: there take stop_gradient(), which keeps each call's
-/// content.
+/// A copy on the same device that nothing else writes to. Throws kInvalidArgument for an undefined tensor.
+/// Throws kCaptureViolation in a capture, where the copy would be made only once, during the trace; use
+/// stop_gradient() there, which gives each call's content.
 Tensor copy(const Tensor& tensor);
 namespace internal {
 /// The same, also in a capture: of what is to be the same in every call.
 Tensor copy_now(const Tensor& tensor);
 }  // namespace internal
 /// A contiguous tensor with the same elements on `device`; `tensor` itself where it is one already. Waits for
-/// the copy. Throws kUnsupported where there is no such device, kOutOfMemory.
+/// the copy. Throws kCaptureViolation for an undefined tensor and for a value of a graph, kUnsupported where
+/// there is no such device, kOutOfMemory.
 Tensor to_device(const Tensor& tensor, Device device);
 
 /// Entries the per-thread cache of eager kernels may hold.

@@ -54,7 +54,7 @@ class PreparedCall {
     if (module_) module_->load();
   }
 
-  /// Waits for its last run, whose code is unloaded.
+  /// Waits until the last run has finished, because the destructor unloads the code that it executes.
   ~PreparedCall() {
     try {
       if (gpu_) gpu_->synchronize();
@@ -103,7 +103,7 @@ class PreparedCall {
     return outputs;
   }
 
-  bool busy = false;  // it runs, and has called what asks for a call again
+  bool busy = false;  // run() is active: a nested equal call needs another kernel
 
  private:
   const OpDef* const op_;
@@ -118,7 +118,7 @@ class PreparedCall {
 
 using Cache = std::array<std::unique_ptr<PreparedCall>, kEagerCacheEntries>;
 
-/// A direct-mapped table a thread, so its size is fixed.
+/// One direct-mapped table per thread, so its size is fixed.
 Cache& cache() {
   thread_local Cache entries;
   return entries;
@@ -133,7 +133,7 @@ std::unique_ptr<PreparedCall>& cache_entry(const OpDef& op, const Place& place,
   return cache()[(hash ^ (hash >> 17)) % kEagerCacheEntries];
 }
 
-/// The device of those that aren't on the CPU; none: all are.
+/// The device of the inputs that aren't on the CPU; nullopt if all inputs are on the CPU.
 std::optional<Device> device_of(const OpDef& op, std::span<const Tensor> inputs) {
   std::optional<Device> found;
   for (const Tensor& input : inputs) {
@@ -146,7 +146,8 @@ std::optional<Device> device_of(const OpDef& op, std::span<const Tensor> inputs)
   return found;
 }
 
-/// All of them on `device`.
+/// The inputs, copied to `device` where necessary. Throws kDevice for CPU inputs of more than one element
+/// that aren't constants.
 std::vector<Tensor> brought_to(Device device, const OpDef& op, std::span<const Tensor> inputs) {
   std::vector<Tensor> there;
   there.reserve(inputs.size());
@@ -162,7 +163,7 @@ std::vector<Tensor> brought_to(Device device, const OpDef& op, std::span<const T
   return there;
 }
 
-/// An op that the place has no kernel for, in others.
+/// Runs an op that the place has no kernel for as the ops of its decomposition.
 std::vector<Tensor> run_decomposed(const OpDef& op, std::span<const Tensor> inputs,
                                    const Attributes& attributes) {
   const Specs specs = specs_of(inputs);

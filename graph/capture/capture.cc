@@ -9,7 +9,8 @@
 namespace isochron::graph {
 namespace {
 
-/// Added to the generation of what a trace has assigned, so that no handle taken in it looks fresh later.
+/// Added to the generation of a storage that a trace assigns, so that handles taken during the trace are
+/// stale after it.
 constexpr uint64_t kTraced = uint64_t{1} << 63;
 
 thread_local Capture* t_current = nullptr;
@@ -96,8 +97,8 @@ Capture::State& Capture::bind(const Tensor& tensor) {
   return views.back();
 }
 
-/// What readers of an assigned variable get is a value of its own, so that the walk of the gradients can tell
-/// it from the assigned one.
+/// Readers of an assigned variable get a separate value (a stop_gradient view), so that the backward walk can
+/// tell it from the value that was assigned.
 Value* Capture::newest(State& state) {
   if (!state.assigned || !is_floating(state.bound->spec.dtype)) return state.latest;
   if (state.fresh) return state.leaves.back();
@@ -163,13 +164,14 @@ void Capture::assign(const Tensor& target, const Tensor& value) {
   storage.next_generation();
 }
 
-/// Handles from before the trace are on what they were on.
+/// Restores the generations from before the assignments, so that handles from before the trace are valid
+/// again.
 void Capture::restore_generations() {
   for (State* state : assigned_) state->tensor.storage()->set_generation(state->generation);
 }
 
 void Capture::finish() {
-  // No gradient is asked for any more: readers of an assigned variable read what was assigned.
+  // No more gradients are requested: readers of an assigned variable now read the assigned value directly.
   Rewriter rewriter(graph_);
   std::vector<bool> keep;
   for (const auto& node : graph_.nodes()) {

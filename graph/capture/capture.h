@@ -30,18 +30,20 @@ class Capture {
   static Capture* current();
   Graph& graph() { return graph_; }
   Capture* parent() const { return parent_; }
-  /// Of the outermost capture that this one belongs to: a number that no other has, never 0.
+  /// The unique number of the outermost capture that this one belongs to; never 0.
   uint64_t serial() const { return serial_; }
 
   std::vector<Tensor> record(const OpDef& op, std::span<const Tensor> inputs, Attributes attributes);
-  /// The value of this graph that stands for `tensor`: itself, a bound tensor's newest value, or an
-  /// additional input. After an assignment the newest value is a leaf: what was assigned, but no gradient
-  /// runs from it to what that was computed from. Throws kStale for a handle taken before it.
+  /// The value of this graph that represents `tensor`: the value itself, the newest value of a bound tensor,
+  /// or an additional input. After an assignment, the newest value is a leaf: it has the assigned content,
+  /// but no gradient flows through it to the inputs of that computation. Throws kStale for a handle that was
+  /// taken before the assignment.
   Value* lift(const Tensor& tensor);
-  /// Until the end of the trace handles on `target` that were taken before are stale.
+  /// Assigns `value` to `target`. Handles on `target` that were taken before are stale until the end of the
+  /// trace.
   void assign(const Tensor& target, const Tensor& value);
-  /// The tensor from outside that `value` stands for, at any time of this trace; undefined where it is the
-  /// result of a node or an input.
+  /// The outside tensor that `value` represents, before or after an assignment in this trace. Undefined if
+  /// `value` is an input or any other result of a node.
   Tensor bound_behind(const Value* value) const;
   /// The values that stood for `tensor` before its newest assignment in this capture; empty without any.
   std::vector<Value*> earlier_values(const Tensor& tensor);
@@ -56,7 +58,8 @@ class Capture {
   /// undefined.
   Tensor loop_index() const;
   void set_loop_index(const Tensor& index) { loop_index_ = index; }
-  /// Called when gradients in this graph are first asked for: it holds the forward pass alone.
+  /// `hook` is called when gradients in this graph are first requested; the graph then holds only the forward
+  /// pass.
   void set_on_first_gradients(std::function<void()> hook) { on_first_gradients_ = std::move(hook); }
   /// For autograd, before it adds the first op of a backward pass.
   void note_gradients() {
@@ -87,8 +90,8 @@ class Capture {
   Capture* parent_;
   const Registry* registry_ = nullptr;  // of the ops recorded so far
   uint64_t serial_;
-  std::map<const Storage*, std::deque<State>> state_;  // one entry a view; addresses are stable
-  std::vector<State*> assigned_;                       // in order, one a storage
+  std::map<const Storage*, std::deque<State>> state_;  // one entry per view; addresses are stable
+  std::vector<State*> assigned_;                       // in order of assignment, one per storage
   std::vector<std::pair<Value*, Value*>> captured_;
   Tensor loop_index_;
   int64_t random_ids_ = 0;

@@ -26,7 +26,7 @@ class VariableStorage final : public StorageOver {
   VariableInfo info_;
 };
 
-/// Of `source`, which is contiguous and lives anywhere.
+/// A new tensor on `device` with the content of `source`, which is contiguous and may live on any device.
 Tensor content_on(Device device, const Tensor& source, std::string name, bool trainable) {
   const std::string_view tag = trainable ? "weights" : "state";
   Ref<Storage> memory = device.is_cpu() ? allocate_buffer(source.size_bytes(), tag)
@@ -46,8 +46,8 @@ VariableDeviceScope::~VariableDeviceScope() { t_device = before_; }
 Variable::Variable(const Tensor& initial, std::string name, bool trainable) {
   require(initial.defined(), ErrorCode::kInvalidArgument, "variable", "'{}' needs an initial content", name);
   require(!initial.is_value(), ErrorCode::kCaptureViolation, "variable",
-          "the initial content of '{}' is a value of the graph being captured; compute it before the capture "
-          "or in an EagerScope",
+          "the initial content of '{}' is a value of the graph being captured, which has no content yet; "
+          "compute it before the capture",
           name);
   const Tensor source = graph::contiguous(initial);
   state_ = make_ref<State>();
@@ -58,7 +58,8 @@ Variable::Variable(const Tensor& initial, std::string name, bool trainable) {
 
 void Variable::fail_undefined() {
   fail(ErrorCode::kInvalidArgument, "variable",
-       "it is undefined: nothing was given to it yet, or it was moved from, perhaps with what owned it");
+       "it is undefined: it was never initialized, or it (or the module that owns it) was moved from; use "
+       "the object that it was moved to");
 }
 
 void Variable::move_to(Device device) const {

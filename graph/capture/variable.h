@@ -10,9 +10,9 @@
 
 namespace isochron {
 
-/// While it lives, variables that this thread makes live on `device`, whatever they are made of. Open while a
-/// function is captured, for the device of its plan: so layers that build their parameters then build them
-/// there.
+/// While it lives, variables created on this thread live on `device`, wherever their initial content is.
+/// Capturing a function opens one for the device of the plan, so layers create their parameters on that
+/// device.
 class VariableDeviceScope {
  public:
   explicit VariableDeviceScope(Device device);
@@ -55,7 +55,8 @@ class Variable {
   /// a capture is stale after the next assignment in it.
   Tensor tensor() const { return state().tensor.refreshed(); }
   operator Tensor() const { return tensor(); }  // NOLINT: reads as its content
-  /// Replaces the content, as graph::assign does: at once, or in a capture at the end of each replay.
+  /// As graph::assign: eager, replaces the content at once; in a capture, in each replay, and later reads in
+  /// the same capture see the new value.
   void assign(const Tensor& value) const;
   Device device() const { return state().tensor.device(); }
   /// Moves the content to `device`, where all handles find it. Throws kInvalidArgument where a captured

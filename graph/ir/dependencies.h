@@ -1,6 +1,7 @@
-// Which steps of a sequence must wait for which, found in the memory that they touch: what was written is
-// read later, and what is read or written isn't overwritten before. Bytes alone count, so that it holds for
-// views, results in place and memory that serves one buffer after another.
+// Finds which steps of a sequence must wait for earlier ones, from the memory that they access: a step waits
+// for earlier writes of the bytes that it reads, and for earlier reads and writes of the bytes that it
+// writes. Only bytes count, so that this is also right for views, in-place results and memory that several
+// buffers share.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +18,7 @@ struct MemoryUse {
   bool writes = false;
 };
 
-/// For each step the earlier ones that it waits for, in rising order; those that these wait for are left out.
+/// For each step: the earlier steps that it waits for directly, in ascending order.
 std::vector<std::vector<size_t>> dependencies(std::span<const std::vector<MemoryUse>> steps);
 
 /// The most steps of which each waits for the one before.

@@ -60,7 +60,7 @@ struct ElementProgram final : AttributeObject {
     uint8_t reg;
     bool reduced = false;  // a closing reduction over `axes`
     ReduceKind kind = ReduceKind::kSum;
-    Axes axes = {};  // normalised, of `shape`
+    Axes axes = {};  // normalized, of `shape`
     bool keep_dims = false;
   };
   /// An operand read from memory (the next node input) or, where `immediate`, a number frozen into the
@@ -84,7 +84,7 @@ inline constexpr int kMaxProgramRegisters = 80;
 /// One instruction on all of `inputs`, over the shape of `output`.
 ElementProgram elementwise_program(ElementOp op, std::span<const TensorSpec> inputs,
                                    const TensorSpec& output);
-/// A reduction of `input` alone; `axes` are normalised.
+/// A reduction of `input` alone; `axes` are normalized.
 ElementProgram reduction_program(const TensorSpec& input, ReduceKind kind, const Axes& axes, bool keep_dims);
 
 }  // namespace isochron::graph

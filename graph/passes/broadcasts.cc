@@ -1,7 +1,7 @@
-// Small operands are computed where they are broadcast. A group of element ops whose results are read by much
-// larger groups alone becomes a part of each of these, which compute it anew for each element: a factor a
-// channel made of a variance, for instance. That is a launch fewer and none to wait for, where on a device a
-// launch costs more than what it computes, and loops are bound by memory.
+// Small operands are computed where they are broadcast. A group of element ops that only much larger groups
+// read becomes a part of each of these groups, which recompute it for each element. An example is a factor
+// per channel that is computed from a variance. This saves a launch and the wait for its result. On a device
+// such a launch costs more than its computation, and the loops are bound by memory.
 #include <algorithm>
 #include <optional>
 #include <unordered_set>

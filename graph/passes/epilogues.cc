@@ -1,8 +1,8 @@
-// Epilogues: what is done to each element of a product is done before it is stored. A product (`matmul`,
+// Epilogues: element ops on the result of a product run before it is stored. A product (`matmul`,
 // `convolution`, `convolution_input_gradient`) and the group of element ops that reads it first become one
-// `fused_product`: a launch fewer, and the product isn't written and read in between, unless others read it
-// too, for whom it is stored as well. A convolution's bias becomes a part of the group. Reductions at the end
-// of a group become a node of their own, which reads what is stored.
+// `fused_product`. This saves a launch, and the product isn't written and read in between; it is stored only
+// if other nodes read it too. A convolution's bias becomes a part of the group. Reductions at the end of a
+// group become a separate node, which reads the stored values.
 #include <algorithm>
 #include <array>
 #include <functional>

@@ -85,8 +85,8 @@ class Fuser {
     }
   }
 
-  /// Small groups of one shape of which nothing in the graph waits for a result. Others would be held up by
-  /// each other's inputs.
+  /// Joins small groups of one shape whose results no other node reads. Joining other groups would delay
+  /// their readers until the inputs of all joined groups are ready.
   void join_updates() {
     std::unordered_set<const Value*> updates;
     for (const Update& update : graph_.updates()) updates.insert(update.value);

@@ -1,4 +1,4 @@
-// Collectives that others needn't wait for are started as soon as their inputs are there.
+// Starts collectives as soon as their inputs are ready, so that they overlap with other nodes.
 #include <algorithm>
 
 #include "isochron/graph/ir/rewriter.h"
@@ -7,7 +7,7 @@
 namespace isochron::graph {
 namespace {
 
-/// Of the nodes from `first` to before `end`, is any no collective, hence something to do meanwhile?
+/// Is any node in [first, end) not a collective? Then there is computation to overlap with.
 bool computes(const Graph& graph, size_t first, size_t end) {
   for (size_t i = first; i < end; ++i) {
     if (!graph.nodes()[i]->op->collective) return true;

@@ -24,7 +24,7 @@ struct PassOptions {
   /// other stages too: "forward", as it is when gradients are first asked for; "traced"; for a device
   /// "decomposed"; last "planned".
   std::function<void(std::string_view stage, const Graph& graph)> on_stage = {};
-  /// Values are computed again rather than kept until no more bytes than these are live at once, or nothing
+  /// Recomputes values instead of keeping them, until at most this many bytes are live at once or nothing
   /// more can be gained; 0: no limit.
   size_t memory_budget_bytes = 0;
   /// What the function computes in; eager calls stay f32.
@@ -46,12 +46,12 @@ struct PassInfo {
 const std::vector<PassInfo>& passes();
 void run_passes(Graph& graph, const PassOptions& options = {});
 
-/// Puts decompositions of ops (OpDef::decompose) in place of those that `backend` has no kernel for; before
-/// all passes (graph/passes/decompose.cc).
+/// Replaces ops that `backend` has no kernel for by their decompositions (OpDef::decompose). Runs before all
+/// passes (graph/passes/decompose.cc).
 void decompose(Graph& graph, const Backend& backend);
-/// Evaluates nodes whose inputs are all constants, but for those whose result is larger than these.
+/// Evaluates nodes whose inputs are all constants, unless the result is larger than the inputs.
 void fold_constants(Graph& graph);
-/// Evaluates these, up to 64 KiB each.
+/// Evaluates nodes whose inputs are all constants and whose result is larger, up to 64 KiB each.
 void fold_broadcasts(Graph& graph);
 /// x+0, x*1, x/1, --x, pow(x, 1), pow(x, 2), cast to the same dtype, reshape chains, transposes into matrix
 /// multiplies. Results stay what they were, NaN and infinities included, but for the sign of a zero.
@@ -60,7 +60,7 @@ void simplify_algebra(Graph& graph);
 void merge_common_subexpressions(Graph& graph);
 /// Drops nodes that no output, update or side effect needs.
 void remove_dead_code(Graph& graph);
-/// The gradient of a layer norm adds what else comes back to its input (graph/passes/residuals.cc).
+/// The gradient of a layer norm also adds the other gradient of its input (graph/passes/residuals.cc).
 void absorb_residuals(Graph& graph);
 /// Chains of elementwise ops, with broadcasts and closing reductions, become one kernel each
 /// (graph/passes/fusion.cc).
@@ -75,17 +75,16 @@ void absorb_epilogues(Graph& graph);
 /// before it allow, and one that waits, where the collective was (graph/passes/overlap.cc).
 void start_collectives_early(Graph& graph);
 
-/// Where nodes outside a checkpointed part read one of its inner values, gives them a copy that is computed
-/// again just before the first of them (Chen et al.: "Training Deep Nets with Sublinear Memory Cost", 2016).
+/// Nodes outside a checkpointed part that read one of its inner values get a copy that is recomputed just
+/// before the first of these nodes (Chen et al.: "Training Deep Nets with Sublinear Memory Cost", 2016).
 /// Random ops draw the same numbers again.
 void recompute_checkpoints(Graph& graph);
-/// While more than `budget_bytes` are live at the fullest moment, computes there the value again that gives
-/// back most bytes for its time. Returns the bytes live at the fullest moment, as far as the graph tells
-/// (workspaces are known to the plan alone).
+/// While more than `budget_bytes` are live at the peak, chooses a value that is live there and recomputes it
+/// before its next reader: the one that frees the most bytes per time. Returns the bytes live at the peak, as
+/// far as the graph tells (only the plan knows the workspaces).
 size_t recompute_within(Graph& graph, size_t budget_bytes);
 
-/// Puts the nodes into a topological order in which, among those that are ready, the one of least rank comes
-/// first.
+/// Sorts the nodes topologically; of the nodes that are ready, the one with the lowest rank comes first.
 void sort_nodes(Graph& graph, const std::unordered_map<const Node*, size_t>& rank);
 
 /// What an elementwise op, a reduction or a fused group runs.

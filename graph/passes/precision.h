@@ -10,14 +10,15 @@
 
 namespace isochron {
 
-/// In what a captured function computes. The mixed policies store operands and results of matrix products,
-/// convolutions, recurrent layers and attention in 16 bits, and what lies between two of these; softmax,
-/// losses, statistics, reductions, gradients of variables and the function's results stay f32. f16 holds
-/// numbers up to 65,504 only: gradients want a loss scale. kMixedFp8 is kMixedBf16 but for dense layers,
-/// whose products and their gradients are of factors rounded to 8 bits (ops/elementwise/float8.h) where the
-/// function itself calls them; those in bodies of loops and conditionals stay as they are. kTf32 stores f32,
-/// and on a CUDA device rounds the factors of matrix products and convolutions to 10 bits of fraction
-/// (relative error up to 2^-11 a factor); for a CPU, which has no units for it, it is refused.
+/// Compute precision of a captured function. The mixed policies store operands and results of matrix
+/// products, convolutions, recurrent layers and attention in 16 bits, and also tensors that only pass between
+/// two such ops. Softmax, losses, statistics, reductions, gradients of variables and the function's results
+/// stay f32. f16 represents magnitudes up to 65,504 only, so use loss scaling with it. kMixedFp8 is
+/// kMixedBf16, except that the matrix products of dense layers, and those of their gradients, round both
+/// operands to 8 bits (ops/elementwise/float8.h). That holds for products in the function itself; those in
+/// bodies of loops and conditionals stay as in kMixedBf16. kTf32 stores f32; on a CUDA device the operands of
+/// matrix products and convolutions are rounded to a 10-bit mantissa (relative error up to 2^-11 per
+/// operand). CPUs have no TF32 units, so for a CPU it throws kUnsupported.
 enum class Precision : uint8_t { kF32, kMixedBf16, kMixedF16, kMixedFp8, kTf32 };
 
 /// "f32", "mixed_bf16", "mixed_f16", "mixed_fp8", "tf32".

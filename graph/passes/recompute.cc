@@ -1,5 +1,5 @@
-// Recomputation: values that are read again late are computed again there, so that they needn't live
-// meanwhile.
+// Recomputation: values that are read again much later are computed again just before that, so that they
+// needn't stay in memory until then.
 #include <algorithm>
 #include <optional>
 #include <queue>

@@ -1,5 +1,6 @@
-// Behind a residual connection the gradient of what was normalized is a sum: what comes back through the
-// layer norm, and what comes around it. The layer norm's gradient adds the other where it stores its own.
+// With a residual connection, the gradient of a layer norm's input is a sum: the gradient through the layer
+// norm and the gradient through the connection around it. The layer norm's gradient kernel adds the second
+// gradient when it stores the first.
 #include "isochron/graph/passes/passes.h"
 #include "isochron/graph/passes/replacement.h"
 

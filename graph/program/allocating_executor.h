@@ -1,5 +1,5 @@
-// Runs a program as frameworks do that don't plan memory: every buffer but results is taken from an allocator
-// by the first step that uses it and given back after the last, at every run.
+// Runs a program as frameworks without memory planning do: at every run, each buffer except results is
+// allocated before the first step that uses it and freed after the last step that uses it.
 #pragma once
 
 #include <memory>
@@ -15,8 +15,8 @@ namespace isochron::graph {
 
 class AllocatingExecutor final : public Executor {
  public:
-  /// `allocator` hands out what the program's device can use. `device`: of a program for one, with the stream
-  /// that its steps are put in; kept for what the kernels need of it.
+  /// `allocator` returns memory that the program's device can use. `device` is the executor of a device
+  /// program; it is only kept alive, because it owns what the kernels need. Steps are enqueued in `stream`.
   AllocatingExecutor(Allocator& allocator, const Program& program, std::unique_ptr<Executor> device,
                      cuda::Stream stream);
   void run(Program& program) override;

@@ -1,7 +1,7 @@
-// Runs a program on a device: its steps are recorded once as a CUDA graph and launched as a whole. Steps that
-// don't need each other run side by side, unless the first runs show that they are faster in order. Where
-// CUDA_LAUNCH_BLOCKING is set to other than 0, each step is launched by itself and waited for instead, so
-// that an error names the instruction that it came from.
+// Runs a program on a device: its steps are recorded once as a CUDA graph and launched as a whole.
+// Independent steps run concurrently, unless the first runs show that they are faster in order. If
+// CUDA_LAUNCH_BLOCKING is set to a value other than 0, each step is launched separately and waited for
+// instead, so that an error names the instruction that caused it.
 #pragma once
 
 #include <memory>
@@ -24,8 +24,9 @@ class DeviceExecutor final : public Executor {
   /// one more recording is made.
   static constexpr size_t kMostRecordings = 6;
 
-  /// `module`: of the program's kernels; null for a program that is a part of another's kernel, which is put
-  /// in that one's stream and never run by itself. `one_by_one`: steps are launched each by itself.
+  /// `module` holds the program's kernels. It is null for a sub-program within a kernel of another program:
+  /// such a program is enqueued in the outer program's stream and never run by itself. `one_by_one`: each
+  /// step is launched separately.
   DeviceExecutor(std::shared_ptr<cuda::Gpu> gpu, std::unique_ptr<cuda::KernelModule> module, bool one_by_one);
   ~DeviceExecutor() override;
 

@@ -1,5 +1,5 @@
 // A plan's work on a device, recorded once as a CUDA graph for each set of input addresses and launched as a
-// whole at every step: one call of the driver a step, however many kernels it has.
+// whole at every step: one driver call per step, however many kernels the plan has.
 #pragma once
 
 #include <functional>
@@ -24,9 +24,9 @@ class DeviceReplay {
   /// Throws kCaptureViolation where a call can't be captured, kOutOfMemory.
   cuda::GraphExec record(std::span<std::byte* const> inputs,
                          const std::function<void(cuda::Stream)>& enqueue);
-  /// The addresses within have changed.
+  /// Waits for the device and destroys all recordings. For when addresses in them have changed.
   void forget();
-  /// As forget(), of recordings of which the device runs none any more.
+  /// Like forget() without waiting: the device must not run any of the recordings any more.
   void forget_idle();
 
   cuda::Gpu& gpu() const { return *gpu_; }

@@ -1,4 +1,4 @@
-// How a program runs where it isn't step after step on the calling thread.
+// Runs a program in another way than step by step on the calling thread.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ class Executor {
   virtual void profile(Program& program, std::span<int64_t> times_ns) = 0;
   /// Does what the first run would do beforehand.
   virtual void record(Program&) {}
-  /// Addresses in the arena have changed.
+  /// Discards recordings, because addresses in the arena have changed.
   virtual void forget() {}
   /// Puts every step's work in `stream` of a device, which may be under capture. Throws kUnsupported
   /// elsewhere.

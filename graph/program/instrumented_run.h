@@ -14,8 +14,8 @@ inline constexpr size_t kRedZoneBytes = 64;
 
 /// Names by which steps are traced (core/telemetry/trace.h).
 std::vector<uint32_t> trace_names(const Program& program);
-/// A span of the trace around each step; none within a kernel that runs a program of its own, a loop's body,
-/// which counts as that kernel.
+/// Records a trace span around each step. A program that runs within a kernel, such as the body of a loop,
+/// gets no spans of its own: its time counts as that kernel's.
 void run_traced(Program& program, std::span<const uint32_t> names);
 
 /// Adds to `times_ns` what each step took.

@@ -8,7 +8,7 @@
 namespace isochron::graph {
 namespace {
 
-/// Less is what one trial differs from the next by.
+/// A smaller gain is within the variation between trials.
 constexpr double kWorthIt = 0.98;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Whether a program's steps are faster side by side or one after another on a device, found by its first
-// runs, for which nobody waits. Their results are the same either way, bit for bit.
+// Measures whether a program's steps are faster on a device when they run concurrently or in order. It times
+// the program's first runs without waiting for them. The results are the same in both cases, bit for bit.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ class OrderTrial {
   OrderTrial(const OrderTrial&) = delete;
   OrderTrial& operator=(const OrderTrial&) = delete;
 
-  /// Whether another run is to be timed, between begin() and end(), and whether that is one in order.
+  /// `goes_on`: another run is to be timed, between begin() and end(). `in_order`: that run is in order.
   bool goes_on() const { return runs_ < marks_.size(); }
   bool in_order() const { return runs_ % 2 == 1; }
   void begin();

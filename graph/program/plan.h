@@ -45,7 +45,7 @@ struct PlanOptions {
   /// first instruction that uses it and given back after the last, at every run; on a device the instructions
   /// are launched one by one. Hands out what the plan's device can use, and outlives the plan.
   Allocator* allocator = nullptr;
-  /// On a device, of a plan that is a part of another's kernel: that one's module.
+  /// On a device, for a sub-plan that runs within a kernel of another plan: the module of the outer plan.
   cuda::KernelModule* module = nullptr;
 };
 
@@ -81,7 +81,7 @@ class Plan {
   /// As `run`, with the nanoseconds of each instruction added to `times_ns` (one entry an instruction). On a
   /// device they are its own, each instruction launched alone. Throws kUnsupported with options.allocator.
   void run_profiled(std::span<int64_t> times_ns);
-  /// On a device: records what `run` would launch, so that it needn't.
+  /// On a device: records what `run` launches, so that the first run needn't record it.
   void record();
   /// On a device: puts every kernel's work in `stream`, which may be under capture.
   void enqueue(cuda::Stream stream) { executor_->enqueue(program_, stream); }
@@ -91,7 +91,7 @@ class Plan {
   std::byte* output(size_t index) const { return program_.output_addresses[index]; }
   size_t instruction_count() const { return program_.steps.size(); }
   const Instruction& instruction(size_t index) const { return program_.instructions[index]; }
-  /// The earlier instructions that instruction `index` waits for, without those that these wait for.
+  /// The earlier instructions that instruction `index` waits for directly.
   std::vector<size_t> waits_for(size_t index) const {
     if (!program_.after.empty()) return program_.after[index];
     return index == 0 ? std::vector<size_t>() : std::vector<size_t>{index - 1};

@@ -111,7 +111,7 @@ class PlanBuilder {
                                                 gpu_ ? gpu_->stream() : cuda::Stream::kNone);
   }
 
-  /// All ops that the backend can't run, at once.
+  /// Throws kUnsupported if there are ops that the backend can't run; names all of them at once.
   void require_kernels() const {
     std::set<std::string> missing;
     for (const auto& node : graph_.nodes()) {
@@ -145,7 +145,8 @@ class PlanBuilder {
     return copy->data();
   }
 
-  /// What nodes read that are left, and results and variables; passes may have left others bound.
+  /// Finds the values that the remaining nodes, the results and the updates use. Passes may have left unused
+  /// bound values in the graph.
   void find_used() {
     for (const auto& node : graph_.nodes()) used_.insert(node->inputs.begin(), node->inputs.end());
     used_.insert(graph_.outputs().begin(), graph_.outputs().end());
@@ -163,7 +164,7 @@ class PlanBuilder {
     }
   }
 
-  /// Traced order; views become no instruction.
+  /// Keeps the nodes in traced order. A view is not an instruction: it shares its root's memory.
   void schedule() {
     for (const auto& node : graph_.nodes()) {
       if (node->op->fusion == FusionClass::kView) {
@@ -223,8 +224,8 @@ class PlanBuilder {
     return found == last_read_.end() ? -1 : found->second;
   }
 
-  /// Which values lie in the range of a node that packs: those unpacked from it, and the temporary ones that
-  /// it is the last to read, which are written there.
+  /// Finds the values that lie in the range of a packing node: values unpacked from the range, and temporary
+  /// values that the packing node reads last. Their producers write the latter directly into the range.
   void find_packed_values() {
     for (size_t i = 0; i < order_.size(); ++i) {
       const Node& node = *order_[i];
@@ -314,7 +315,7 @@ class PlanBuilder {
     return found == kinds_.end() ? BufferKind::kTemporary : found->second;
   }
 
-  /// An output that nobody reads and whose kernel does without it.
+  /// Is this an output that is never read and that its kernel can leave out?
   bool skipped(const Node& node, const Value* output) const {
     return node.op->skips_unused_outputs && !read_.contains(output);
   }
@@ -349,7 +350,8 @@ class PlanBuilder {
     return {Place::Kind::kArena, buffers_.size() - 1, nullptr};
   }
 
-  /// Outputs live in the arena until the next run; what isn't there (inputs, variables) is copied at the end.
+  /// Outputs live in the arena until the next run. Outputs that are inputs or variables are copied there at
+  /// the end.
   void place_outputs() {
     const int64_t end = static_cast<int64_t>(order_.size());
     for (const Value* output : graph_.outputs()) {
@@ -523,8 +525,8 @@ class PlanBuilder {
 
   void find_dependencies() {
     constexpr int kArena = 0, kBound = 1;
-    constexpr int kBeside = 2;  // what side effects change
-    constexpr int kInputs = 3;  // and one space an input: loops write their state
+    constexpr int kBeside = 2;  // state outside the tensors, which side effects change
+    constexpr int kInputs = 3;  // the first of one space per input: loops write their state there
     std::vector<std::vector<MemoryUse>> uses(program_.steps.size());
     const auto add = [&](size_t step, const Place& place, size_t bytes, bool writes) {
       if (place.kind == Place::Kind::kArena) {

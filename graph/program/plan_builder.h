@@ -6,7 +6,8 @@
 
 namespace isochron::graph {
 
-/// Fills an empty program, and makes what runs it; null where it runs as it is. Throws as Plan's constructor.
+/// Fills an empty program and returns its executor; null if Program::run runs it. Throws the same errors as
+/// Plan's constructor.
 std::unique_ptr<Executor> build_program(const Graph& graph, const PlanOptions& options, Program& program);
 
 }  // namespace isochron::graph

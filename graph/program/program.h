@@ -58,8 +58,8 @@ struct PlanReport {
   }
 };
 
-/// Its tables don't change once it is built, but for `after`, which is cleared where order turns out to be
-/// faster; the addresses in them do, when the arena or an input moves.
+/// The tables don't change once the program is built, except `after`, which is cleared if running in order
+/// turns out to be faster. The addresses in the tables change when the arena or an input moves.
 struct Program {
   struct Step {
     Kernel* kernel;

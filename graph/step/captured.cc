@@ -41,7 +41,7 @@ size_t hash_of(const Signature& signature) {
   return hash;
 }
 
-/// Debugging options as far as they decide the others: where each op is looked at, each is a kernel.
+/// Sets implied options. check_numerics needs a kernel per op: all passes but "precision" are disabled.
 CaptureOptions completed(CaptureOptions options) {
   options.plan.tf32 = options.passes.precision == Precision::kTf32;
   options.plan.check_numerics |= options.check_numerics;
@@ -53,9 +53,9 @@ CaptureOptions completed(CaptureOptions options) {
   return options;
 }
 
-/// The arena that all plans of a function share, for only one runs at a time: what a call has warmed up in
-/// the caches is warm for the next, whatever its signature. Replaying makes every view of the previous
-/// results stale.
+/// The arena that all plans of a function share, because only one of them runs at a time. Memory that one
+/// call has brought into the caches is still cached for the next call, whatever its signature. Every call
+/// makes all views of the previous results stale.
 class ArenaStorage final : public StorageOver {
  public:
   ArenaStorage(Ref<Storage> memory, std::string name)
@@ -85,9 +85,9 @@ struct PlannedCall {
   std::unique_ptr<graph::Plan> plan;
   std::vector<Ref<TensorImpl>> output_impls;
   std::vector<Tensor> outputs;
-  std::vector<Tensor> packed;  // copies of arguments that are strided or, on a device, begin anywhere
-  // On a device: the present call's arguments that come from the CPU (null for others), and what brings them;
-  // null until one does.
+  std::vector<Tensor> packed;  // copies of arguments that are strided or, on a device, misaligned
+  // On a device: `parts` are the current call's arguments on the CPU (null for others). `ring` copies them to
+  // the device; it is null until make_ring().
   std::vector<const std::byte*> parts;
   bool transfers = false;
   std::unique_ptr<cuda::TransferRing> ring;
@@ -161,7 +161,7 @@ struct CapturedFunction::Impl {
   std::string turnover_text(uint64_t calls_made) const;
 };
 
-/// One call at a time.
+/// Marks the function as running. Throws kCaptureViolation if another call of it runs already.
 class CapturedFunction::Calling {
  public:
   explicit Calling(Impl& impl) : impl_(impl) {
@@ -231,7 +231,7 @@ std::unique_ptr<PlannedCall> CapturedFunction::Impl::trace(const Signature& sign
   return call;
 }
 
-/// Makes the ring by which all arguments come from the CPU, and records the plan for each of its slots.
+/// Makes the ring that copies arguments to the device, and records the plan for each of its slots.
 void CapturedFunction::Impl::make_ring(PlannedCall& call) const {
   std::vector<size_t> bytes;
   for (const TensorSpec& spec : call.signature) bytes.push_back(spec.size_bytes());
@@ -243,7 +243,7 @@ void CapturedFunction::Impl::make_ring(PlannedCall& call) const {
   }
 }
 
-/// Binds the arguments of a plan for a device, where those that live on the CPU are brought.
+/// Binds the arguments of a device plan. Arguments that live on the CPU are copied to the device.
 void CapturedFunction::Impl::bind_on_device(PlannedCall& call,
                                             std::span<const Tensor* const> arguments) const {
   const Device device = options.plan.device;
@@ -268,8 +268,8 @@ void CapturedFunction::Impl::bind_on_device(PlannedCall& call,
   }
 }
 
-/// Where the plan finds an argument that lives on its device: in a copy if it begins where libraries take
-/// nothing, as a part of another tensor may.
+/// The address of an argument that lives on the plan's device. If the argument isn't aligned as libraries
+/// require (a part of another tensor may not be), it is copied, and this is the address of the copy.
 std::byte* CapturedFunction::Impl::address_for(PlannedCall& call, size_t index,
                                                const Tensor& argument) const {
   Tensor& packed = call.packed[index];
@@ -290,8 +290,7 @@ void CapturedFunction::Impl::end_transfer(PlannedCall& call) {
   if (std::exchange(call.transfers, false)) call.ring->end();
 }
 
-/// Makes the arena as long as `call` needs; a longer one takes the place of the one there is, and results in
-/// that become stale.
+/// Makes the arena at least as large as `call` needs. Results in an arena that is replaced become stale.
 void CapturedFunction::Impl::provide_arena(const PlannedCall& call) {
   const size_t bytes = std::max<size_t>(call.plan->arena_bytes(), 1);
   const Device device = options.plan.device;
@@ -316,8 +315,9 @@ void CapturedFunction::Impl::provide_arena(const PlannedCall& call) {
   arena = std::move(longer);
 }
 
-/// Passes and plan of a traced graph. The passes know no workspaces and no gaps: their budget shrinks while
-/// the plan exceeds it, at last to 1. `passed`: when they ended.
+/// Runs the passes on a traced graph and plans it. The passes don't know about workspaces and gaps in the
+/// arena. While the plan exceeds the memory budget, they run again with a smaller budget, in the last attempt
+/// with 1. `passed`: the time when the passes ended.
 void CapturedFunction::Impl::plan(PlannedCall& call, const graph::PassOptions& options_of_passes,
                                   int64_t& passed) const {
   const size_t budget = options_of_passes.memory_budget_bytes;
@@ -349,7 +349,7 @@ void CapturedFunction::Impl::plan(PlannedCall& call, const graph::PassOptions& o
        signature_str(call.signature), smallest, budget);
 }
 
-/// The options of the passes, with everybody called who wants to see stages.
+/// The options of the passes; `on_stage` calls the function's own callback and the process's sink.
 graph::PassOptions CapturedFunction::Impl::passes_shown(const Signature& signature) const {
   graph::PassOptions passes = options.passes;
   passes.device = options.plan.device;
@@ -379,7 +379,7 @@ void CapturedFunction::Impl::record(TraceRecord entry) {
   traces.push_back(std::move(entry));
 }
 
-/// Of the trace `entry`. Tells once that plans go before they are used again.
+/// Counts the trace `entry`. Emits a notice, once, if plans are evicted before they are used again.
 void CapturedFunction::Impl::note_turnover(const Signature& signature, const TraceRecord& entry) {
   ++trace_count;
   trace_ns += entry.trace_ns + entry.passes_ns + entry.plan_ns;
@@ -418,7 +418,7 @@ PlannedCall* CapturedFunction::Impl::add(const Signature& signature) {
   return newest;
 }
 
-/// Under `check_numerics`: numbers that came in from outside are nobody's fault within.
+/// With `check_numerics`: throws kNotANumber if an argument or a trainable variable isn't finite.
 void CapturedFunction::Impl::check_numbers(const PlannedCall& call,
                                            std::span<const Tensor* const> arguments) const {
   const auto look = [&](const Tensor& tensor, const auto& name) {
@@ -442,7 +442,7 @@ CapturedFunction::CapturedFunction(TraceFunction function, CaptureOptions option
   require(options.max_plans >= 1, ErrorCode::kInvalidArgument, "capture", "max_plans must be at least 1");
   options = completed(std::move(options));
   require(!options.plan.tf32 || !options.plan.device.is_cpu(), ErrorCode::kUnsupported, "capture",
-          "tf32 is what CUDA devices multiply in; plan for one, or compute in f32");
+          "tf32 needs a CUDA device; set CaptureOptions::plan.device, or use Precision::kF32");
   impl_->function = std::move(function);
   impl_->options = std::move(options);
   impl_->trace_number = trace_name(TraceCategory::kCall, impl_->options.name);

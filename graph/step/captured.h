@@ -2,14 +2,13 @@
 // planned into one arena, which its plans share, and replayed. Replaying makes no allocation, no node, no
 // plan.
 //
-// Threads: a captured function serves one call at a time, for its results lie in its one arena. It may be
-// called from any thread, one after the other, if the program orders the calls (a mutex, a join), which the
-// variables it changes need anyway. A call that comes while another runs, from a second thread or from within
-// (its own trace, an op's kernel), throws kCaptureViolation and leaves the running one alone. All other
-// members, moving and destroying included, want the same order, and nothing tells where it is missing; only
-// a trace that destroys or replaces its own function is found out: the call that traced throws
-// kCaptureViolation. Different captured functions may run on different threads at once if they share no
-// variable that one of them changes.
+// Threads: a captured function serves one call at a time, since all its results lie in one arena. Any thread
+// may call it if the program orders the calls (a mutex, a join); the variables that it changes need that
+// anyway. A call made while another one runs (from a second thread, from its own trace, or from an op's
+// kernel) throws kCaptureViolation and leaves the running call alone. All other members, including move and
+// destruction, need the same ordering, but violations aren't detected, with one exception: if a trace
+// destroys or replaces its own function, the call that traced throws kCaptureViolation. Different captured
+// functions may run on different threads at once if no variable that one of them changes is shared.
 #pragma once
 
 #include <array>
@@ -39,11 +38,12 @@ struct CaptureOptions {
   /// more signatures than that traces at every call, which is told once, as an event kNotice
   /// (core/telemetry/log.h), and in `report`.
   size_t max_plans = 16;
-  /// Debug: a call throws kNotANumber at the first op whose result holds NaN or infinity, naming the op, its
-  /// layer and, of a gradient, the op that it is the gradient of; or at such an argument or trainable
-  /// variable. Every op is a kernel of its own then (of the passes only `precision` runs, and memory budgets
-  /// don't hold), so steps take longer. What was assigned before stays. Numbers that the function hides later
-  /// on, such as by `where`, count too.
+  /// Debug: a call throws kNotANumber at the first op whose result holds NaN or infinity, or for an argument
+  /// or trainable variable that does. The error names the op, its layer and, for a gradient op, the op that
+  /// it differentiates. Every op then runs as its own kernel (of the passes only `precision` runs, and memory
+  /// budgets are ignored), so steps are slower. Assignments made before the throw stay. NaNs that the
+  /// function masks later, for example by `where`, are reported too. PyTorch:
+  /// torch.autograd.set_detect_anomaly.
   bool check_numerics = false;
   /// The most bytes the arena may take. Throws kOutOfMemory at planning beyond it.
   size_t max_arena_bytes = size_t{1} << 40;
@@ -70,12 +70,14 @@ class CapturedFunction {
   CapturedFunction(CapturedFunction&&) noexcept;
   CapturedFunction& operator=(CapturedFunction&&) noexcept;
 
-  /// Replays the plan for the arguments' signature, tracing and planning first if it is new. The result is a
-  /// view of the arena, valid until the next call. Throws kSealed for a new signature after `seal`,
-  /// kCaptureViolation inside another capture and while another call runs (see above), kNotANumber under
-  /// `check_numerics`, and whatever the traced function throws.
+  /// Replays the plan for the arguments' signature; traces and plans first if the signature is new. The
+  /// results are views of the arena, valid until the next call. Throws kSealed for a new signature after
+  /// `seal`; kCaptureViolation inside another capture and while another call runs (see above); kStale where
+  /// an argument is this function's own previous result (pass copy() of it); kOutOfMemory where the arena
+  /// doesn't fit; kNotANumber under `check_numerics`; and whatever the traced function throws.
   std::span<const Tensor> call(std::span<const Tensor* const> arguments);
-  /// Traces and plans `signature` now, so that its first call costs no spike.
+  /// Traces and plans `signature` now, so that its first call is as fast as later ones. Throws kSealed after
+  /// `seal`.
   void prepare(const Signature& signature);
   /// From now on an unseen signature is an error.
   void seal();
@@ -84,9 +86,9 @@ class CapturedFunction {
   size_t plan_count() const;
   size_t evictions() const;
   const std::vector<TraceRecord>& traces() const;  // the newest 256
-  /// Of the plans that are kept, where they are for a device: what it cost to bring it arguments from the
-  /// CPU. These travel by way of a few slots of memory that both can reach, while the step before is computed
-  /// (memory/cuda/transfer_ring.h).
+  /// What the host-to-device copies of arguments have cost, summed over the cached plans that run on a
+  /// device. Arguments on the CPU are copied through a ring of pinned slots while the previous step still
+  /// computes (memory/cuda/transfer_ring.h).
   cuda::TransferStats transfer_stats() const;
   /// The plan of the newest call. Throws kInvalidArgument before the first.
   const graph::PlanReport& plan_report() const;

@@ -1,5 +1,6 @@
-// Who wants to see the graphs of every captured function of the process, stage by stage: those that a program
-// has no hand on, such as a trainer's. One's own function has PassOptions::on_stage.
+// A callback that sees the graphs of every captured function of the process, stage by stage, including
+// functions that the program doesn't make itself, such as a trainer's. For a single function use
+// PassOptions::on_stage.
 #pragma once
 
 #include <functional>

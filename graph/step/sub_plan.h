@@ -7,7 +7,7 @@
 
 namespace isochron::graph {
 
-/// A sub-graph made ready to run within a kernel: optimised, and planned for where that runs.
+/// A sub-graph made ready to run within a kernel: optimized, and planned for where that runs.
 class SubPlan {
  public:
   SubPlan(std::unique_ptr<Graph> graph, const KernelRequest& request);

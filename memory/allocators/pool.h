@@ -4,7 +4,7 @@
 // Two layers. In front, one list per 64-byte size class up to 16 KiB keeps small blocks as they were, so that
 // eager tensors of the same size come and go in a few nanoseconds. Behind, two-level segregated fit (Masmano,
 // Ripoll, Crespo, Real: "TLSF: a new dynamic memory allocator for real-time systems", ECRTS 2004) finds a
-// fitting block, splits and merges in constant time. A block's 64-byte header holds its size, its neighbour
+// fitting block, splits and merges in constant time. A block's 64-byte header holds its size, its neighbor
 // and its tag, so that "in use by tag" costs nothing until it is asked for.
 #pragma once
 
@@ -29,9 +29,9 @@ class PoolAllocator final : public Allocator {
   explicit PoolAllocator(const PoolOptions& options = {});
   ~PoolAllocator() override;
 
-  /// Succeeds whenever a free block fits, merging cached small blocks first; else takes a chunk. Emits
-  /// kPoolGrowth. The chunk's pages are touched then while others wait: 0.2 ms a MiB on some machines, 2 to 4
-  /// ms in some virtual ones.
+  /// Succeeds whenever a free block fits, if necessary after merging cached small blocks. Otherwise takes a
+  /// chunk from the system and emits kPoolGrowth. The chunk's pages are touched at once, while other threads
+  /// wait: 0.2 ms per MiB on some machines, 2 to 4 ms per MiB in some virtual ones.
   void* allocate(size_t bytes, std::string_view tag) override;
   void deallocate(void* pointer, size_t bytes) noexcept override;
   /// Returns wholly free chunks to the system. Emits kPoolTrim.

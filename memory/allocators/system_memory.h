@@ -1,6 +1,6 @@
-// The one door to the system's allocator: aligned, counted, never throwing. Blocks of 1 MiB and more have
-// pages of their own, huge ones where the system grants them, all touched when they are taken: no later step
-// pays for a page, and what is given back is gone.
+// The only calls of the system's allocator: aligned, counted, never throwing. Blocks of 1 MiB and more have
+// pages of their own, huge pages if the system grants them. All pages are touched at allocation, so that no
+// later step has page faults. When such a block is freed, it returns to the system at once.
 #pragma once
 
 #include <cstddef>

@@ -2,9 +2,9 @@
 // the adaptors of memory/allocators/adaptors.h. What they hand out is an address on the device, not to be
 // touched by the host.
 //
-// All assume that whoever uses the memory does so in one stream, or has waited: a block that comes back may
-// be handed out again while the device still works on what it held, which is right as long as the next user's
-// work comes later in the same stream.
+// All of them assume that their memory is used in one stream, or that the user has waited for the device. A
+// freed block may be allocated again while the device still works on its old content. That is correct as long
+// as the work of the next user comes later in the same stream.
 //
 // DevicePool is the one to use. The other two are what it is compared with.
 #pragma once
@@ -27,9 +27,9 @@ struct DevicePoolOptions {
   size_t max_bytes = kNoByteLimit;         // reserved never exceeds this, nor the device's memory
 };
 
-/// Blocks cut from one range that grows in place, doubling: the smallest free block that fits is split, and a
-/// block that comes back joins its free neighbours. As all addresses follow each other, memory that was added
-/// joins what was free at the end, and no chunk is left behind half used.
+/// Cuts blocks from one range, which grows in place by doubling. The smallest free block that fits is split,
+/// and a freed block is merged with its free neighbors. The range is contiguous, so new memory is merged with
+/// the free block at its end, and no chunk remains half used.
 class DevicePool final : public Allocator {
  public:
   /// Takes no memory yet. Throws kInvalidArgument unless 0 < initial_bytes <= max_bytes.
@@ -54,7 +54,7 @@ class DevicePool final : public Allocator {
   };
   using Blocks = std::map<size_t, Block>;  // by offset
 
-  /// A free block joins its free neighbours.
+  /// A free block joins its free neighbors.
   void add_free(size_t offset, size_t bytes);
   Blocks::iterator fitting(size_t bytes);
   bool grow(size_t bytes);

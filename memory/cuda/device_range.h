@@ -1,6 +1,6 @@
-// A stretch of device addresses, reserved once, whose front has memory. It grows where it stands: what it
-// holds keeps its address, so nothing that was captured must be captured again. The arena of a plan, and what
-// a pool cuts.
+// A range of device addresses that is reserved once; memory is mapped at its front. It grows in place: its
+// content keeps its addresses, so nothing that was captured must be captured again. Used for the arena of a
+// plan and for the memory of a pool.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ class DeviceRange {
   /// Gives back whole chunks beyond the first `bytes`; returns how many bytes went. The device must be done
   /// with them.
   size_t shrink(size_t bytes);
-  /// From now on it has what it needs.
+  /// From now on `grow` throws kSealed instead of taking memory.
   void seal() { sealed_ = true; }
 
  private:

@@ -56,10 +56,10 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   std::atomic<int64_t> pinned_bytes_{0};
 };
 
-/// That of this process; opened when it is first asked for. Throws kInvalidArgument for the CPU, and as
-/// machine_driver, Driver::open and machine_sources do.
+/// The process's Gpu for `device`; opened by the first call. Throws kInvalidArgument for the CPU, and what
+/// machine_driver, Driver::open and machine_sources throw.
 std::shared_ptr<Gpu> gpu(Device device);
-/// Which one `gpu` returns for its index from now on; returns the one before.
+/// Sets the Gpu that `gpu` returns for `index` from now on; returns the previous one.
 std::shared_ptr<Gpu> set_gpu(int index, std::shared_ptr<Gpu> replacement);
 
 }  // namespace isochron::cuda

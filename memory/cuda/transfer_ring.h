@@ -23,15 +23,15 @@ class TransferRing {
   TransferRing(const TransferRing&) = delete;
   TransferRing& operator=(const TransferRing&) = delete;
 
-  /// Takes a batch; null for a part that needs no copy. What is put in the device's stream from now on finds
-  /// it at the addresses that are returned. A large part in page-locked memory (pinned_block.h) is copied
-  /// from there, and its block is noted; of the others the memory is free when this returns, and neighbours
-  /// are one copy. Waits only while the step of kSlots batches before is still to be done: so far, and no
-  /// farther, the host runs ahead.
+  /// Takes a batch; a part that needs no copy is null. Work that is put in the device's stream from now on
+  /// finds the batch at the returned addresses. A large part in page-locked memory (pinned_block.h) is copied
+  /// from there, and the copy is noted in its block. The memory of other parts may be reused when this
+  /// returns; neighboring parts are one copy. Waits only until the step kSlots batches before is done: the
+  /// host runs ahead no further.
   std::span<std::byte* const> begin(std::span<const std::byte* const> parts);
   /// Where the parts of a batch in each slot are, for what must know it beforehand.
   std::span<std::byte* const> addresses(size_t slot) const { return slots_[slot].parts; }
-  /// What reads the newest batch is in the device's stream.
+  /// Call this when all work that reads the newest batch has been put in the device's stream.
   void end();
   /// Of the batches so far but for the newest kSlots, which may be under way.
   const TransferStats& stats() const { return stats_; }

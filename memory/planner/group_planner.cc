@@ -210,7 +210,8 @@ RectanglePlan plan_rectangles(const PlacementProblem& problem, int64_t target, S
   return best;
 }
 
-/// Ejects rectangles, on the part of `budget` that there are fewer of them than items.
+/// Runs the ejection search on rectangles, with the share of `budget` given by the ratio of rectangles to
+/// items.
 void eject_rectangles(RectanglePlan& rectangles, size_t items, int64_t goal, StepBudget& budget) {
   const PlacementProblem& problem = rectangles.joined->problem();
   const int64_t steps =

@@ -13,8 +13,8 @@ enum class JoinRule {
   kWithGaps,  // pinwheels first, and then what nearly fills a rectangle
 };
 
-/// A problem of fewer items, each of which stands for one or more of another problem. Joined are, again and
-/// again,
+/// A problem with fewer items, each of which represents one or more items of another problem. These are
+/// joined repeatedly:
 ///   - items of one lifetime, on top of each other;
 ///   - two items of one size, of which one ends where the other begins;
 ///   - five items in a pinwheel, the smallest rectangle that no straight line divides.

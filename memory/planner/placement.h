@@ -45,8 +45,9 @@ enum class Fit { kLowest, kTightest };
 /// lifetimes.
 Placement place_skyline(const PlacementProblem& problem, std::span<const int32_t> order);
 
-/// Items alive in section `from` on top of each other as `order` has them; then items by start forwards and
-/// by end backwards from there, each in the tightest gap among those alive then. O(n log n).
+/// Stacks the items alive in section `from` in the order of `order`. From there it places later items by
+/// start, forwards, and earlier items by end, backwards, each in the tightest gap between the items alive at
+/// that time. O(n log n).
 Placement place_in_time(const PlacementProblem& problem, int32_t from, std::span<const int32_t> order);
 
 /// Each item of `order` in the lowest or the tightest gap that is free for its whole life. Gives up, with an

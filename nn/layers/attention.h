@@ -10,19 +10,20 @@ namespace isochron::nn {
 struct MultiHeadAttentionOptions {
   /// Each query sees only its own position and those before it.
   bool causal = false;
-  /// Heads of keys and values; 0: as many as of queries. Must divide those.
+  /// The number of key and value heads, which must divide the number of query heads; 0: the same number.
   int64_t key_value_heads = 0;
   bool bias = true;
   Initializer kernel_initializer = init::glorot_uniform();
 };
-/// Attention of a sequence to itself (Vaswani et al.: "Attention Is All You Need", NeurIPS 2017): one dense
-/// layer makes queries, keys and values, one mixes the heads' results. x: (N, T, width).
+/// Self-attention (Vaswani et al.: "Attention Is All You Need", NeurIPS 2017). One dense layer computes
+/// queries, keys and values; another combines the heads' results. x: (N, T, width); the result has the same
+/// shape.
 class MultiHeadAttention : public Module {
  public:
   /// Throws kInvalidArgument unless heads divide width and key_value_heads divide heads.
   MultiHeadAttention(int64_t width, int64_t heads, MultiHeadAttentionOptions options = {});
   Tensor forward(const Tensor& x) override { return forward(x, Tensor()); }
-  /// `key_mask`: (N, T) bool, false where a position is padding that nobody should see; may be undefined.
+  /// `key_mask`: (N, T) bool, false at padding positions, which no query attends to; may be undefined.
   Tensor forward(const Tensor& x, const Tensor& key_mask) override;
   /// The same as the call with two inputs.
   Tensor attend(const Tensor& x, const Tensor& key_mask) { return (*this)(x, key_mask); }
@@ -39,16 +40,16 @@ class MultiHeadAttention : public Module {
   Dense query_key_value_, output_;
 };
 
-/// Attention of a sequence to another, as a decoder's to its encoder. x: (N, T, width), memory: (N, S, any
-/// width).
+/// Attention of one sequence to another, as of a decoder to its encoder. x: (N, T, width), memory: (N, S, any
+/// width); result (N, T, width).
 class CrossAttention : public Module {
  public:
   /// Throws as MultiHeadAttention.
   CrossAttention(int64_t width, int64_t heads, MultiHeadAttentionOptions options = {});
-  /// To itself.
+  /// Attends from x to x itself.
   Tensor forward(const Tensor& x) override { return forward(x, x, Tensor()); }
   Tensor forward(const Tensor& x, const Tensor& memory) override { return forward(x, memory, Tensor()); }
-  /// `key_mask`: (N, S) bool, false where a position of the memory is padding; may be undefined.
+  /// `key_mask`: (N, S) bool, false at padding positions of the memory; may be undefined.
   Tensor forward(const Tensor& x, const Tensor& memory, const Tensor& key_mask) override;
   /// The same as the call with three inputs.
   Tensor attend(const Tensor& x, const Tensor& memory, const Tensor& key_mask) {

@@ -1,6 +1,7 @@
 // Layers of convolution and pooling along one, two or three spatial axes: Conv1D, Conv2D, Conv3D and so on.
-// Images are (N, spatial..., C): (N, W, C), (N, H, W, C) or (N, D, H, W, C); windows, strides and dilations
-// have one number a spatial axis, and an empty stride or dilation is ones. Included by nn/layers/layers.h.
+// Images are (N, spatial..., C): (N, W, C), (N, H, W, C) or (N, D, H, W, C). Windows, strides and dilations
+// have one number per spatial axis; an empty stride or dilation means all ones. Included by
+// nn/layers/layers.h.
 #pragma once
 
 #include "isochron/nn/module/activation.h"
@@ -21,7 +22,7 @@ struct ConvOptions {
 };
 
 struct DepthwiseConvOptions {
-  /// Output channels for each input channel; those of one lie together.
+  /// Output channels per input channel. The output channels of one input channel are adjacent.
   int64_t multiplier = 1;
   Dims stride = {};
   Padding padding = Padding::valid();
@@ -43,10 +44,10 @@ struct ConvTransposeOptions {
   Initializer bias_initializer = init::zeros();
 };
 
-/// What the layers with a kernel share: it and the bias are built at the first call.
+/// The common base of the layers with a kernel. The kernel and the bias are built on the first call.
 class ConvolutionLayer : public Module {
  public:
-  /// Throws as the function does, and kShapeMismatch where the channels don't split into the groups.
+  /// Throws the errors of the corresponding op, and kShapeMismatch if the groups don't divide the channels.
   Tensor forward(const Tensor& x) final;
   void members(Members& list) override { list("kernel", kernel_)("bias", bias_); }
   std::string_view kind() const override { return kind_; }
@@ -66,12 +67,13 @@ class ConvolutionLayer : public Module {
     int64_t kernel[2];
     int64_t result;
   };
-  /// `kind` lives as long as the program. Throws kInvalidArgument unless `window` has `axes` extents >= 1.
+  /// `kind` must refer to a string with static lifetime. Throws kInvalidArgument unless `window` has `axes`
+  /// extents >= 1.
   ConvolutionLayer(std::string_view kind, int axes, const Dims& window, Parameters parameters);
 
  private:
   virtual Channels channels_for(int64_t input_channels) const = 0;
-  /// Initializers see the kernel with these last two axes.
+  /// The last two axes of the kernel as initializers see it.
   virtual Channels drawn_for(int64_t input_channels) const { return channels_for(input_channels); }
   /// `bias` may be undefined.
   virtual Tensor compute(const Tensor& x, const Tensor& kernel, const Tensor& bias) const = 0;
@@ -98,8 +100,9 @@ class Convolution : public ConvolutionLayer {
   ConvOptions options_;
 };
 
-/// Each channel convolved by itself. kernel: (window..., 1, C multiplier), drawn as Keras' (window..., C,
-/// multiplier), whose elements lie in the same order; result (N, spatial..., C multiplier).
+/// Convolves each channel separately. kernel: (window..., 1, C multiplier). Initializers see it in Keras's
+/// shape (window..., C, multiplier), which has the same order of elements. Result (N, spatial..., C
+/// multiplier).
 class DepthwiseConvolution : public ConvolutionLayer {
  public:
   int64_t multiplier() const { return options_.multiplier; }
@@ -185,12 +188,12 @@ using AveragePool1D = Pool<PoolKind::kAverage, 1>;
 using AveragePool2D = Pool<PoolKind::kAverage, 2>;
 using AveragePool3D = Pool<PoolKind::kAverage, 3>;
 
-/// The same over all pixels: (N, spatial..., C) to (N, C), or to (N, 1..., C) where `keep_dims`.
+/// Global pooling over all pixels: (N, spatial..., C) to (N, C), or to (N, 1..., C) if `keep_dims`.
 template <PoolKind kKind, int kAxes>
 class GlobalPool : public Module {
  public:
   explicit GlobalPool(bool keep_dims = false) : keep_dims_(keep_dims) {}
-  /// Throws kShapeMismatch for another number of spatial axes.
+  /// Throws kShapeMismatch if x doesn't have kAxes spatial axes.
   Tensor forward(const Tensor& x) override;
   std::string_view kind() const override;
 

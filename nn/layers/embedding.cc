@@ -72,20 +72,13 @@ BagOptions EmbeddingBag::bag_options() const {
           .include_last_offset = options_.include_last_offset};
 }
 
-Tensor EmbeddingBag::forward(const Tensor& x) {
-  build_table();
-  return embedding_bag(table_, x, bag_options());
-}
+Tensor EmbeddingBag::forward(const Tensor& x) { return forward(x, {}, {}); }
 
-Tensor EmbeddingBag::weighted(const Tensor& x, const Tensor& weights) {
-  const Scope scope = enter();
-  build_table();
-  return embedding_bag(table_, x, bag_options(), weights);
-}
+Tensor EmbeddingBag::forward(const Tensor& x, const Tensor& offsets) { return forward(x, offsets, {}); }
 
-Tensor EmbeddingBag::cut(const Tensor& x, const Tensor& offsets, const Tensor& weights) {
-  const Scope scope = enter();
+Tensor EmbeddingBag::forward(const Tensor& x, const Tensor& offsets, const Tensor& weights) {
   build_table();
+  if (!offsets.defined()) return embedding_bag(table_, x, bag_options(), weights);
   return embedding_bag(table_, x, offsets, bag_options(), weights);
 }
 

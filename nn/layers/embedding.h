@@ -1,4 +1,4 @@
-// Layers that look vectors up in a table by number: of words, users, goods.
+// Layers that look up vectors in a table by index: vectors of words, users or products.
 #pragma once
 
 #include <optional>
@@ -11,12 +11,12 @@ namespace isochron::nn {
 struct EmbeddingOptions {
   Initializer initializer = init::uniform();
   DType dtype = DType::kF32;  // of the table
-  /// The number of a row that stands for nothing, such as the fill of short sentences: it begins as zeros and
-  /// gets no gradient, so that it stays what it is. Negative: counted from the end.
+  /// The index of the padding row, which fills up short sequences. The row starts as zeros and gets no
+  /// gradient, so it never changes. A negative index counts from the end.
   std::optional<int64_t> padding_idx = {};
-  /// Optimizers update only the rows that a step reads, so that a step costs the same however large the table
-  /// is, and states of other rows don't move: PyTorch's `sparse` with its SparseAdam. What that means for
-  /// each optimizer stands in optim/optimizer.h.
+  /// Optimizers update only the rows that a step reads. The cost of a step then doesn't depend on the size of
+  /// the table, and the optimizer states of other rows don't change: PyTorch's `sparse` with its SparseAdam.
+  /// optim/optimizer.h says what this means for each optimizer.
   bool sparse = false;
 };
 /// A learned vector for each of `count` numbers. x: integers (...), the result is (..., width).
@@ -25,10 +25,12 @@ class Embedding : public Module {
   /// Throws kInvalidArgument unless count and width are >= 1 and the dtype is floating; kOutOfRange unless
   /// padding_idx lies in [-count, count).
   Embedding(int64_t count, int64_t width, EmbeddingOptions options = {});
-  /// Throws kDtypeMismatch unless x holds integers; kOutOfRange when the op runs for one outside [0, count).
+  /// Throws kDtypeMismatch unless x holds integers, and, when the op runs, kOutOfRange for an index outside
+  /// [0, count).
   Tensor forward(const Tensor& x) override;
-  /// x (..., width) times the table, transposed: scores of all numbers, for models that tie input and output
-  /// (Press and Wolf: "Using the Output Embedding to Improve Language Models", EACL 2017).
+  /// x (..., width) times the transposed table, (..., count): a score for each row of the table. For models
+  /// that tie input and output (Press and Wolf: "Using the Output Embedding to Improve Language Models", EACL
+  /// 2017).
   Tensor scores(const Tensor& x);
   void members(Members& list) override { list("embeddings", table_); }
   std::string_view kind() const override { return "embedding"; }
@@ -50,19 +52,21 @@ struct EmbeddingBagOptions {
   /// As in BagOptions, for `cut`.
   bool include_last_offset = false;
 };
-/// The sum, mean or largest of the vectors of several numbers, as PyTorch's EmbeddingBag: one vector a bag,
-/// zeros for an empty one. The vectors themselves are never written out.
+/// The sum, mean or maximum of the vectors of each bag of indices, as in PyTorch's EmbeddingBag: one vector
+/// per bag, zeros for an empty bag. The individual vectors are never stored.
 class EmbeddingBag : public Module {
  public:
   /// Throws as Embedding, and kInvalidArgument for `sparse` with BagMode::kMax.
   EmbeddingBag(int64_t count, int64_t width, EmbeddingBagOptions options = {});
-  /// x: integers (B, L), a bag a row; short ones are filled up with padding_idx. The result is (B, width).
-  /// Throws as embedding_bag.
+  /// x: integers (B, L), one bag per row; fill up short bags with padding_idx. The result is (B, width).
+  /// Throws the same errors as embedding_bag.
   Tensor forward(const Tensor& x) override;
-  /// With a weight for each number, (B, L), for BagMode::kSum.
-  Tensor weighted(const Tensor& x, const Tensor& weights);
-  /// x: integers (N), cut into bags at `offsets` (B); weights (N) or none. As embedding_bag.
-  Tensor cut(const Tensor& x, const Tensor& offsets, const Tensor& weights = {});
+  /// `bag(x, offsets)`: x is integers (N), and bag b begins at offsets[b]; offsets: (B). Throws the same
+  /// errors as embedding_bag.
+  Tensor forward(const Tensor& x, const Tensor& offsets) override;
+  /// The same with per-sample weights, which have the shape of x, for BagMode::kSum. Without offsets, call
+  /// `bag(x, Tensor(), weights)`; x is then (B, L).
+  Tensor forward(const Tensor& x, const Tensor& offsets, const Tensor& weights) override;
   void members(Members& list) override { list("embeddings", table_); }
   std::string_view kind() const override { return "embedding_bag"; }
   const Variable& table() const { return table_; }

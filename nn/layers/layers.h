@@ -1,4 +1,4 @@
-// Layers. Their parameters take the dtype of the first input and are built when it comes.
+// Layers. Their parameters are built on the first call and have the dtype of the first input.
 #pragma once
 
 #include "isochron/nn/layers/convolution_layers.h"
@@ -9,19 +9,19 @@ namespace isochron::nn {
 
 struct DenseOptions {
   bool bias = true;
-  bool float8 = true;  // whether Precision::kMixedFp8 may round its factors to 8 bits
+  bool float8 = true;  // whether Precision::kMixedFp8 may round its operands to 8 bits
   Initializer kernel_initializer = init::glorot_uniform();
   Initializer bias_initializer = init::zeros();
 };
 /// activation(x kernel + bias). x: (..., inputs), kernel: (inputs, units), bias: (units); result (...,
-/// units). Where it is traced for Precision::kMixedFp8 in f32, and inputs and units are multiples of 16, as
-/// devices ask for, the product is matmul_float8; training keeps the magnitudes of input, kernel and gradient
-/// as buffers.
+/// units). If the layer is traced in f32 for Precision::kMixedFp8, and inputs and units are multiples of 16
+/// (as devices require), the product is matmul_float8. Training then keeps the largest magnitudes of input,
+/// kernel and gradient in buffers.
 class Dense : public Module {
  public:
   /// Throws kInvalidArgument unless units >= 1.
   explicit Dense(int64_t units, Activation activation = Activation::kNone, DenseOptions options = {});
-  /// Throws kShapeMismatch for an input of another width than the first.
+  /// Throws kShapeMismatch if the input's width differs from that of the first input.
   Tensor forward(const Tensor& x) override;
   void members(Members& list) override;
   std::string_view kind() const override { return "dense"; }
@@ -48,8 +48,8 @@ class Flatten : public Module {
   std::string_view kind() const override { return "flatten"; }
 };
 
-/// In training, elements are 0 with probability `rate` and else x / (1 - rate), drawn anew at every step
-/// (Srivastava et al., JMLR 2014); otherwise x.
+/// In training, each element is 0 with probability `rate` and x / (1 - rate) otherwise, drawn anew at every
+/// step (Srivastava et al., JMLR 2014). Outside training, returns x.
 class Dropout : public Module {
  public:
   /// Throws kInvalidArgument unless rate lies in [0, 1).

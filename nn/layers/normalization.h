@@ -1,4 +1,5 @@
-// Normalisation layers. Their gains start at 1 and their shifts at 0; both are named as Keras names them.
+// Normalization layers. Their gains start at 1 and their shifts at 0; they have Keras's names, gamma and
+// beta.
 #pragma once
 
 #include <memory>
@@ -10,34 +11,36 @@
 namespace isochron::nn {
 
 struct BatchNormOptions {
-  /// What the moving averages keep of themselves at each training step. PyTorch's momentum is 1 - this.
+  /// The share that the moving averages keep at each training step. PyTorch's momentum is 1 minus this
+  /// number.
   double momentum = 0.99;
   double epsilon = 1e-3;
   bool scale = true;
   bool center = true;
-  /// The moving variance averages n / (n - 1) times the batch's, as PyTorch's does; by default the batch's
-  /// itself, as Keras's.
+  /// If true, the moving variance averages n / (n - 1) times the batch's variance, as in PyTorch. By default
+  /// it averages the batch's variance itself, as in Keras.
   bool unbiased_moving_variance = false;
-  /// In training, go by the moments of the batches of all ranks together, each counted by its rows, rather
-  /// than of this rank's alone (ops/normalization/rank_batch_norm.h): an exchange in the forward pass and one
-  /// in the backward pass. All ranks have the same moving averages then, and of one rank it is the same layer
-  /// as without.
+  /// In training, use the moments of all ranks' batches together, weighted by their numbers of rows, instead
+  /// of this rank's own moments (ops/normalization/rank_batch_norm.h). This takes one exchange in the forward
+  /// pass and one in the backward pass. All ranks then have the same moving averages. With a single rank this
+  /// option changes nothing.
   bool synchronized = false;
-  /// The ranks that do; null: comm::world(), as it is when the layer is made.
+  /// The group of ranks to synchronize; null: comm::world() at the time the layer is made.
   std::shared_ptr<comm::Group> group = nullptr;
 };
-/// Each channel of a batch brought to mean 0 and variance 1, times gamma, plus beta (Ioffe and Szegedy:
-/// "Batch Normalization", ICML 2015). In training by the batch's own moments, which also move the averages;
-/// otherwise by the averages; a frozen one (set_trainable(false)) goes by them and leaves them also in
-/// training, as Keras's. x: (N, ..., C). Rows are not independent: pad no batch.
+/// Normalizes each channel of a batch to mean 0 and variance 1, times gamma, plus beta (Ioffe and Szegedy:
+/// "Batch Normalization", ICML 2015). Training uses the batch's own moments and updates the moving averages
+/// with them. Inference uses the moving averages. A frozen layer (set_trainable(false)) uses them in training
+/// too and doesn't update them, as in Keras. x: (N, ..., C). Rows are not independent: don't pad a batch.
 ///
-/// Over ranks, each goes by the moments of its own batch and moves averages of its own, of which
-/// Trainer::fit takes the mean (train/loop/trainer.h). Where they are synchronized, all ranks must run the
-/// forward pass the same number of times: a loop of one's own has to give each as many batches. Inference and
-/// frozen layers exchange nothing. A layer sees the gradient of the sum of all ranks' losses, which
-/// Optimizer::minimize takes of losses summed over rows; where batches differ in rows, gradients for
-/// Optimizer::apply must be those of such a sum too, divided by this rank's rows. Synchronized on the CPU,
-/// f32 and f64; 16-bit floats go through f32, in which their averages are kept.
+/// With several ranks, each normalizes by the moments of its own batch and updates its own moving averages,
+/// of which Trainer::fit takes the mean (train/loop/trainer.h). If synchronized, all ranks must run the
+/// forward pass equally often, so a hand-written loop must give each rank the same number of batches.
+/// Inference and frozen layers exchange nothing. A layer sees the gradient of the sum of all ranks' losses.
+/// Optimizer::minimize uses losses summed over rows for this. If batches differ in their number of rows, the
+/// gradients passed to Optimizer::apply must also be those of such a sum, divided by this rank's rows.
+/// Synchronized layers run on the CPU only, in f32 and f64. 16-bit floats are computed in f32, the dtype of
+/// their averages.
 class BatchNorm : public Module {
  public:
   /// Throws kInvalidArgument unless momentum lies in [0, 1] and epsilon >= 0.
@@ -59,7 +62,7 @@ struct NormOptions {
   bool scale = true;
   bool center = true;
 };
-/// Rows of the last axis brought to mean 0 and variance 1 (ops/normalization/normalization.h).
+/// Normalizes each row of the last axis to mean 0 and variance 1 (ops/normalization/normalization.h).
 class LayerNorm : public Module {
  public:
   explicit LayerNorm(NormOptions options = {}) : options_(options) {}
@@ -72,7 +75,7 @@ class LayerNorm : public Module {
   Variable gamma_, beta_;
 };
 
-/// Rows divided by the root of their mean square; `center` has no meaning here.
+/// Divides each row by the root of its mean square. `center` is ignored.
 class RmsNorm : public Module {
  public:
   explicit RmsNorm(NormOptions options = {}) : options_(options) {}
@@ -85,7 +88,7 @@ class RmsNorm : public Module {
   Variable gamma_;
 };
 
-/// Groups of channels of each sample brought to mean 0 and variance 1. x: (N, ..., C).
+/// Normalizes groups of channels of each sample to mean 0 and variance 1. x: (N, ..., C).
 class GroupNorm : public Module {
  public:
   /// Throws kInvalidArgument unless groups >= 1, and at the first call unless they divide the channels.
@@ -102,15 +105,15 @@ class GroupNorm : public Module {
 
 struct InstanceNormOptions {
   double epsilon = 1e-5;
-  /// With gamma and beta, one number a channel; without, as PyTorch's by default, the layer has no
-  /// parameters.
+  /// Whether the layer has gamma and beta, one number per channel each. Without them, the default as in
+  /// PyTorch, the layer has no parameters.
   bool affine = false;
 };
-/// Each channel of each sample brought to mean 0 and variance 1 over its positions (Ulyanov, Vedaldi,
-/// Lempitsky: "Instance Normalization", 2016), in training and inference alike. x: (N, spatial..., C).
+/// Normalizes each channel of each sample to mean 0 and variance 1 over its positions (Ulyanov, Vedaldi,
+/// Lempitsky: "Instance Normalization", 2016), both in training and in inference. x: (N, spatial..., C).
 class InstanceNorm : public Module {
  public:
-  /// Throws kInvalidArgument unless epsilon >= 0; at a call kShapeMismatch for fewer than 3 axes.
+  /// Throws kInvalidArgument unless epsilon >= 0. A call throws kShapeMismatch if x has fewer than 3 axes.
   explicit InstanceNorm(InstanceNormOptions options = {});
   Tensor forward(const Tensor& x) override;
   void members(Members& list) override { list("gamma", gamma_)("beta", beta_); }

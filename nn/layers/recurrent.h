@@ -1,5 +1,5 @@
-// Recurrent layers, by the definitions of ops/recurrent/recurrent.h: whole layers over a sequence, in stacks
-// and in both directions, and cells for loops of one's own (scan, while_loop).
+// Recurrent layers, with the definitions of ops/recurrent/recurrent.h: whole layers over a sequence, stacked
+// and in both directions, and cells for hand-written loops (scan, while_loop).
 #pragma once
 
 #include <string>
@@ -14,16 +14,16 @@ namespace isochron::nn {
 enum class MergeMode { kConcatenate, kSum, kAverage, kMultiply };
 
 struct RecurrentLayerOptions {
-  /// What `forward` gives: the sequence (N, T, D), or else the last output (N, D).
+  /// Whether `forward` returns the whole sequence (N, T, D) or only the last output (N, D).
   bool return_sequences = false;
-  /// Layers on top of each other; each but the first reads the sequence of the one below.
+  /// The number of stacked layers. Each layer after the first reads the sequence of the layer below it.
   int64_t layers = 1;
-  /// Each layer also from the last step to the first, with parameters of its own.
+  /// Each layer also runs from the last step to the first, with separate parameters.
   bool bidirectional = false;
   MergeMode merge = MergeMode::kConcatenate;
-  /// From the last step to the first only; the sequence stays in order of time. Not with `bidirectional`.
+  /// Runs from the last step to the first only; the result stays in time order. Not with `bidirectional`.
   bool reverse = false;
-  /// Of the sequences between layers, in training.
+  /// The dropout rate of the sequences between layers, in training.
   double dropout = 0;
   bool bias = true;
   Initializer kernel_initializer = init::glorot_uniform();
@@ -33,12 +33,12 @@ struct RecurrentLayerOptions {
   bool unit_forget_bias = true;
 };
 
-/// Where a layer starts and how long its rows are.
+/// The initial states and the lengths of the rows.
 struct RecurrentInputs {
   /// (N) i32 or i64, or undefined: all T steps (see RecurrentOptions).
   Tensor lengths = {};
   /// Initial states (N, H), in the order (layer 0 forward, layer 0 backward, layer 1 forward, ...); empty:
-  /// zeros. `c` for an LSTM only, and then both or none.
+  /// zeros. `c` is for an LSTM only. An LSTM takes both h and c, or neither.
   std::vector<Tensor> h = {};
   std::vector<Tensor> c = {};
 };
@@ -50,26 +50,26 @@ struct RecurrentResult {
   std::vector<Tensor> c;  // LSTM only
 };
 
-/// What LSTM and GRU have in common. D is H, or 2 H where two directions are concatenated. Parameters of a
-/// layer: kernel (inputs, gates x H), recurrent_kernel (H, gates x H), bias; named so, or
-/// "layer_0/backward/kernel" where there are several layers or directions.
+/// The common base of LSTM and GRU. D is H, or 2 H if two directions are concatenated. The parameters of a
+/// layer are named kernel (inputs, gates x H), recurrent_kernel (H, gates x H) and bias. With several layers
+/// or directions the names have a prefix: "layer_0/backward/kernel".
 class Recurrent : public Module {
  public:
   /// x: (N, T, C). See RecurrentLayerOptions::return_sequences.
   Tensor forward(const Tensor& x) override { return forward(x, Tensor(), Tensor()); }
-  /// From initial states (layers x directions, N, H), in the order of RecurrentInputs::h: a GRU from h, an
-  /// LSTM from h and c. Undefined ones are zeros. Throws as `run`, and kShapeMismatch.
+  /// Starts from initial states (layers x directions, N, H), in the order of RecurrentInputs::h: h for a GRU,
+  /// h and c for an LSTM. An undefined state is zeros. Throws the same errors as `run`, and kShapeMismatch.
   Tensor forward(const Tensor& x, const Tensor& h) override { return forward(x, h, Tensor()); }
   Tensor forward(const Tensor& x, const Tensor& h, const Tensor& c) override;
-  /// The whole result, from given states and with lengths. Throws kInvalidArgument for a wrong number of
-  /// states, and as lstm and gru.
+  /// Returns the whole result, starting from the given states and respecting the lengths. Throws
+  /// kInvalidArgument for a wrong number of states, and the errors of lstm and gru.
   RecurrentResult run(const Tensor& x, const RecurrentInputs& inputs = {});
   void members(Members& list) override;
   const RecurrentLayerOptions& options() const { return options_; }
 
  protected:
-  /// Throws kInvalidArgument unless units >= 1, layers >= 1, dropout in [0, 1), one of reverse and
-  /// bidirectional.
+  /// Throws kInvalidArgument unless units >= 1, layers >= 1 and dropout lies in [0, 1), and if both reverse
+  /// and bidirectional are set.
   Recurrent(int64_t gates, int64_t units, RecurrentLayerOptions options);
 
  private:
@@ -81,7 +81,7 @@ class Recurrent : public Module {
     Variable bias;
   };
   void build_direction(Direction& direction, const Tensor& x);
-  /// One direction of one layer, which is number `index`; appends its final state to `result`.
+  /// Runs one direction of one layer, directions_[index], and appends its final state to `result`.
   Tensor run_direction(size_t index, const Tensor& x, const RecurrentInputs& inputs, RecurrentResult& result);
   Tensor merge(const std::vector<Tensor>& parts) const;
   /// The states that `stacked` holds; none where it is undefined.
@@ -106,8 +106,8 @@ class GRU : public Recurrent {
   std::string_view kind() const override { return "gru"; }
 };
 
-/// The lengths of a boolean mask (N, T) that holds true first and false after it in every row. A row of
-/// another form gets length -1, which recurrent layers refuse with kOutOfRange when they run.
+/// The lengths of a boolean mask (N, T). Every row must hold true values followed by false values. Any other
+/// row gets length -1, which recurrent layers reject with kOutOfRange when they run.
 Tensor mask_lengths(const Tensor& mask);
 
 struct RecurrentCellOptions {
@@ -118,7 +118,7 @@ struct RecurrentCellOptions {
   bool unit_forget_bias = true;
 };
 
-/// What LSTMCell and GRUCell have in common: the parameters of one layer.
+/// The common base of LSTMCell and GRUCell: the parameters of one layer.
 class RecurrentCell : public Module {
  public:
   void members(Members& list) override {
@@ -141,7 +141,7 @@ class RecurrentCell : public Module {
   RecurrentCellOptions options_;
 };
 
-/// One step of an LSTM at a time: `state = cell.step(x, state)`.
+/// An LSTM that runs one step at a time: `state = cell.step(x, state)`.
 class LSTMCell : public RecurrentCell {
  public:
   explicit LSTMCell(int64_t units, RecurrentCellOptions options = {})

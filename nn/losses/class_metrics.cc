@@ -140,7 +140,7 @@ struct Point {
   double false_positives = 0;
 };
 
-/// The area under the ROC curve between two neighbouring thresholds, in units of positives times negatives.
+/// The area under the ROC curve between two neighboring thresholds, in units of positives times negatives.
 double roc_area(const Point& higher, const Point& lower) {
   return (higher.true_positives + lower.true_positives) / 2 *
          (lower.false_positives - higher.false_positives);

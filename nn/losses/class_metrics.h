@@ -1,5 +1,5 @@
-// Metrics of classifiers that aren't means: precision, recall, F-score, and the areas under the curves that a
-// moving threshold draws. In constant memory, like nn/losses/metrics.h.
+// Classification metrics that are not means: precision, recall, F-score, and the areas under the curves that
+// result from varying the threshold. They use constant memory, like nn/losses/metrics.h.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace isochron::nn {
 
-/// How one number comes of several classes.
+/// How the results of several classes are combined into one number.
 enum class Average {
   kMacro,     // the mean over the classes that occurred in targets or predictions, as in scikit-learn
   kMicro,     // of the counts of all classes together
@@ -17,22 +17,23 @@ enum class Average {
 };
 
 struct ClassMetricOptions {
-  /// 0: yes or no for each element; the one class is "yes". Otherwise scores of so many classes a row.
+  /// 0: binary, one decision per element, and the positive class is the only class. Otherwise: multi-class,
+  /// and each row has scores of this many classes.
   int64_t classes = 0;
-  /// Of yes or no: yes is prediction > threshold.
+  /// For binary decisions: a prediction is positive if it is > threshold.
   double threshold = 0.5;
   Average average = Average::kMacro;
 };
 
-/// Counts of each class: how often it was predicted, how often it was so, how often both.
+/// Counts per class: predictions, targets, and true positives.
 class ClassMetric : public Metric {
  public:
-  /// Yes or no: prediction (N, ...) and target, 0 or 1 of any dtype, of the same shape. Classes: scores
-  /// (N, ..., classes), of which the largest is predicted, and labels (N, ...), i32 or i64. Throws
-  /// kShapeMismatch, kDtypeMismatch; when run, kOutOfRange for a label outside the classes.
+  /// Binary: prediction (N, ...) and target of the same shape, 0 or 1, any dtype. Multi-class: scores (N,
+  /// ..., classes), whose argmax is the prediction, and labels (N, ...), i32 or i64. Throws kShapeMismatch
+  /// and kDtypeMismatch, and, when it runs, kOutOfRange for a label outside [0, classes).
   void update(const Tensor& prediction, const Tensor& target, const Tensor& sample_weights = {});
   double result() const override;
-  /// Of each class alone; 0 where nothing is divided by nothing.
+  /// The result for each class separately; 0 for a class whose result would be 0 / 0.
   std::vector<double> per_class() const;
 
  protected:
@@ -55,7 +56,7 @@ class ClassMetric : public Metric {
   ClassMetricOptions options_;
 };
 
-/// Of what was predicted, the share that was so.
+/// True positives / (true positives + false positives).
 class Precision : public ClassMetric {
  public:
   explicit Precision(const ClassMetricOptions& options = {}) : ClassMetric(options) {}
@@ -64,7 +65,7 @@ class Precision : public ClassMetric {
   double of(const Counts& counts) const override;
 };
 
-/// Of what was so, the share that was predicted.
+/// True positives / (true positives + false negatives).
 class Recall : public ClassMetric {
  public:
   explicit Recall(const ClassMetricOptions& options = {}) : ClassMetric(options) {}
@@ -84,9 +85,9 @@ class FScore : public ClassMetric {
   double beta_;
 };
 
-/// Area under the curve of yes-or-no predictions, approximated at evenly spaced thresholds: Keras's AUC.
-/// Exact for ROC when predictions lie on the thresholds' grid; else it errs by at most what moving them to
-/// the grid changes.
+/// Area under the curve of binary predictions, approximated at evenly spaced thresholds, as in Keras's AUC.
+/// The ROC area is exact if all predictions lie on the grid of thresholds. Otherwise the error is at most the
+/// change that moving the predictions to the grid would cause.
 class AreaUnderCurve : public Metric {
  public:
   enum class Curve {
@@ -95,8 +96,8 @@ class AreaUnderCurve : public Metric {
   };
   /// Throws kInvalidArgument unless thresholds >= 3: one below 0, one above 1, the others evenly between.
   explicit AreaUnderCurve(Curve curve = Curve::kRoc, int64_t thresholds = 200);
-  /// prediction: (N, ...), probabilities; target: the same shape, 0 or 1 of any dtype. Throws kShapeMismatch;
-  /// when run, kOutOfRange for a prediction outside [0, 1] (by more than rounding) or NaN.
+  /// prediction: (N, ...), probabilities; target: the same shape, 0 or 1, any dtype. Throws kShapeMismatch,
+  /// and, when it runs, kOutOfRange for a prediction that is NaN or outside [0, 1] (by more than rounding).
   void update(const Tensor& prediction, const Tensor& target, const Tensor& sample_weights = {});
   double result() const override;
 

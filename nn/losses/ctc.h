@@ -1,5 +1,5 @@
-// Connectionist temporal classification (Graves et al. 2006): labels in order without their positions in
-// time, as in speech and handwriting.
+// Connectionist temporal classification (Graves et al. 2006): for sequences of labels whose order is known
+// but not their positions in time, as in speech and handwriting.
 #pragma once
 
 #include "isochron/nn/losses/losses.h"
@@ -9,28 +9,29 @@ namespace isochron::nn {
 struct CtcOptions {
   Reduction reduction = Reduction::kMean;
   Tensor sample_weights = {};  // as in LossOptions
-  /// The class that stands for no label, in [0, C).
+  /// The index of the blank class, in [0, C).
   int64_t blank = 0;
-  /// A sample whose labels fit into no alignment, as there are too few steps for them, has loss 0 instead of
-  /// infinity. Its gradient is 0 in both cases.
+  /// Whether a sample without any possible alignment, because it has too few steps for its labels, has loss 0
+  /// instead of infinity. Its gradient is 0 in both cases.
   bool zero_infinity = false;
   /// kMean divides a sample's loss by the number of its labels, at least 1, as PyTorch's "mean" does; kSum
   /// and kNone leave it as it is, as PyTorch's other reductions and Keras's CTC do.
   Reduction per_sample = Reduction::kMean;
 };
 
-/// The negative log-likelihood of the labels: minus the logarithm of the summed probabilities of all
-/// alignments that become them once repeated labels and then blanks are dropped. PyTorch's F.ctc_loss, batch
+/// The negative log-likelihood of the labels: minus the logarithm of the total probability of all alignments
+/// that yield the labels when first repeated labels and then blanks are removed. PyTorch's F.ctc_loss, batch
 /// first.
 ///
-/// log_probabilities: (N, T, C), a log_softmax, floating; 16 bits are computed in f32. labels: (N, L),
-/// none of them the blank; input_lengths, label_lengths: (N); all three i64 or i32. What lies beyond the
-/// lengths is not looked at, whatever it is; an input length above T counts as T, a negative one as 0, and a
-/// number of labels above L or below 0 has no alignment.
+/// log_probabilities: (N, T, C), a log_softmax, floating; 16-bit ones are computed in f32. labels: (N, L),
+/// none of them the blank; input_lengths, label_lengths: (N); all three i64 or i32. Elements beyond the
+/// lengths are ignored, whatever they are. An input length above T counts as T, a negative one as 0. A label
+/// length above L or below 0 has no alignment.
 ///
-/// The gradient is that of the formula. PyTorch's differs by e^log_probabilities, and is the same after the
-/// log_softmax. Time and memory grow with N T (C + L). Throws kShapeMismatch, kDtypeMismatch,
-/// kInvalidArgument for a blank outside [0, C), kOutOfRange when run for a label outside it.
+/// The gradient is that of the formula. PyTorch's differs by e^log_probabilities, but once it has passed back
+/// through the log_softmax it is the same. Time and memory grow with N T (C + L). Throws kShapeMismatch,
+/// kDtypeMismatch, kInvalidArgument for a blank outside [0, C), and, when it runs, kOutOfRange for a label
+/// outside [0, C).
 Tensor ctc_loss(const Tensor& log_probabilities, const Tensor& labels, const Tensor& input_lengths,
                 const Tensor& label_lengths, const CtcOptions& options = {});
 

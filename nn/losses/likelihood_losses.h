@@ -11,7 +11,7 @@ namespace isochron::nn {
 struct PoissonNllOptions {
   Reduction reduction = Reduction::kMean;
   Tensor sample_weights = {};  // as in LossOptions
-  /// Predictions are logarithms of the expected counts, not the counts.
+  /// Whether predictions are the logarithms of the expected counts instead of the counts themselves.
   bool log_input = true;
   /// Adds Stirling's approximation of log t! where t > 1: t log t - t + log(2 pi t) / 2.
   bool full = false;
@@ -30,13 +30,14 @@ struct GaussianNllOptions {
   Tensor sample_weights = {};  // as in LossOptions
   /// Adds log(2 pi) / 2.
   bool full = false;
-  /// The least variance, > 0. A smaller one counts as eps, a negative one too, which PyTorch refuses; it has
-  /// the gradient at eps, so it can grow again.
+  /// The smallest variance, > 0. A smaller variance counts as eps. So does a negative one, which PyTorch
+  /// rejects. Its gradient is the gradient at eps, so it can grow again.
   double eps = 1e-6;
   Reduction per_sample = Reduction::kMean;  // as in LossOptions
 };
-/// prediction, target: (N, ...); variance v: a scalar, or of as many axes and a shape that broadcasts to
-/// theirs, (N, 1) for one a row of (N, C). An element's loss is (log v + (x - t)^2 / v) / 2.
+/// prediction, target: (N, ...). variance v: a scalar, or a tensor with the same number of axes that
+/// broadcasts to their shape, such as (N, 1) for one variance per row of (N, C). An element's loss is (log v
+/// + (x - t)^2 / v) / 2.
 Tensor gaussian_nll(const Tensor& prediction, const Tensor& target, const Tensor& variance,
                     const GaussianNllOptions& options = {});
 

@@ -8,35 +8,36 @@
 
 namespace isochron::nn {
 
-/// Throws kInvalidArgument for undefined operands, kShapeMismatch unless both are of one shape, (N, ...).
+/// Throws kInvalidArgument for undefined operands, and kShapeMismatch unless both have the same shape, (N,
+/// ...).
 void require_one_shape(const Tensor& prediction, const Tensor& target, std::string_view loss);
 /// Throws kDtypeMismatch unless both are of one floating dtype.
 void require_floating(const Tensor& prediction, const Tensor& target, std::string_view loss);
-/// Both of the above, and for losses of whole vectors with the shape (N, ..., C).
+/// Both checks above; require_vectors, for losses of whole vectors, also requires the shape (N, ..., C).
 void require_numbers(const Tensor& prediction, const Tensor& target, std::string_view loss);
 void require_vectors(const Tensor& prediction, const Tensor& target, std::string_view loss);
 /// Throws kDtypeMismatch unless labels are integers, kShapeMismatch unless there is one for each row of
 /// predictions (N, ..., C).
 void require_labels(const Tensor& prediction, const Tensor& labels, std::string_view loss);
-/// Undefined class weights, or (C), of the predictions' dtype.
+/// Throws unless the class weights are undefined, or (C) and of the predictions' dtype.
 void require_class_weights(const Tensor& weights, const Tensor& prediction, std::string_view loss);
-/// `factor`, which broadcasts to the predictions' shape.
+/// Returns `factor` unchanged. Throws kShapeMismatch unless it broadcasts to the predictions' shape.
 Tensor require_broadcast(const Tensor& factor, const Tensor& prediction, std::string_view name,
                          std::string_view loss);
 
-/// Targets moved by label smoothing, a number in [0, 1], towards 1 / classes.
+/// The targets, moved towards 1 / classes by label smoothing; `smoothing` must lie in [0, 1].
 Tensor smoothed(const Tensor& targets, double smoothing, int64_t classes, std::string_view loss);
 
 inline constexpr double kKerasEpsilon = 1e-7;
 
-/// In f32 where x has 16 bits, which hold neither small differences nor large quotients.
+/// Converts x to f32 if it has 16 bits, which hold neither small differences nor large quotients.
 Tensor widened(const Tensor& x);
 /// How losses with options of their own are reduced.
 template <typename Options>
 LossOptions reduction_of(const Options& options) {
   return {options.reduction, options.sample_weights, options.per_sample};
 }
-/// Losses of widened operands reduced, and the result rounded to `dtype`, that of the predictions.
+/// Reduces losses of widened operands and rounds the result to `dtype`, the dtype of the predictions.
 Tensor reduce_widened(const Tensor& losses, DType dtype, LossOptions options);
 
 /// The cosine of the angle between widened vectors (..., C). A vector's length counts as at least 1e-6.

@@ -19,8 +19,8 @@ Tensor error_of(const Tensor& prediction, const Tensor& target, std::string_view
   return prediction - target;
 }
 
-/// The sum of `losses` divided by that of `weights`, in f32 where these have 16 bits, which hold no large
-/// sum. Nothing of nothing is 0: where all weights are, no sample counts.
+/// The sum of `losses` divided by the sum of `weights`; in f32 if they have 16 bits, which hold no large sum.
+/// If all weights are 0, no sample counts and the result is 0.
 Tensor weighted_mean(const Tensor& losses, const Tensor& weights) {
   const DType dtype = losses.dtype();
   if (is_half(dtype))

@@ -1,7 +1,7 @@
-// Losses, by the definitions of Keras 3 (keras.io/api/losses). Elements (or rows) have losses; those of a
-// sample, a row of the first axis, become its loss as `per_sample` says, and those of the samples the result
-// as `reduction` says. Both are means by default, which is the mean over all. PyTorch's reductions go over
-// all elements at once:
+// Losses, by the definitions of Keras 3 (keras.io/api/losses). A loss is computed per element (or per row).
+// It is then reduced in two steps: `per_sample` reduces the losses within each sample (index of the first
+// axis), `reduction` reduces the losses of the samples. Both default to the mean, which gives the mean over
+// all elements. PyTorch's reductions go over all elements at once:
 //
 //   PyTorch              here
 //   reduction="mean"     the default
@@ -11,8 +11,8 @@
 //
 // Predictions and targets must have one shape: (32, 1) against (32) is kShapeMismatch, never a broadcast.
 //
-// regression_losses.h, overlap_losses.h, margin_losses.h, likelihood_losses.h, focal_losses.h and ctc.h
-// beside this one hold further losses.
+// Further losses are in regression_losses.h, overlap_losses.h, margin_losses.h, likelihood_losses.h,
+// focal_losses.h and ctc.h in this folder.
 #pragma once
 
 #include <optional>
@@ -30,16 +30,16 @@ enum class Reduction {
 
 struct LossOptions {
   Reduction reduction = Reduction::kMean;
-  /// (N), of the losses' dtype: a factor for each sample. Undefined: all 1.
+  /// (N), of the losses' dtype: a weight for each sample. Undefined: all weights are 1.
   Tensor sample_weights = {};
-  /// How the losses within a sample become its loss: kMean, kSum, or kNone, where they stay as they are and
-  /// `reduction` goes over all of them (kNone then gives (N, ...)).
+  /// How the losses within a sample are reduced to the sample's loss: kMean, kSum or kNone. With kNone they
+  /// are not reduced, and `reduction` applies to all of them at once (kNone then returns (N, ...)).
   Reduction per_sample = Reduction::kMean;
 };
 
-/// Losses (N) of samples, or (N, ...) of their elements, reduced as `options` say: for losses of one's own.
-/// Throws kShapeMismatch and kDtypeMismatch for weights that don't fit, kInvalidArgument for kWeightedMean
-/// without weights or within samples.
+/// Reduces losses (N) of samples, or (N, ...) of their elements, as `options` say; for user-defined losses.
+/// Throws kShapeMismatch and kDtypeMismatch for weights that don't fit, and kInvalidArgument for
+/// kWeightedMean without weights or as `per_sample`.
 Tensor reduce_losses(const Tensor& losses, const LossOptions& options);
 
 /// prediction, target: (N, ...); an element's loss is e^2, |e|, and
@@ -55,7 +55,8 @@ Tensor huber(const Tensor& prediction, const Tensor& target, double delta = 1,
 Tensor log_cosh(const Tensor& prediction, const Tensor& target, const LossOptions& options = {});
 
 /// Minus the cosine of the angle between prediction and target along the last axis, in [-1, 1]: Keras's
-/// definition. A vector's length counts as at least 1e-6. For pairs of two kinds: cosine_embedding.
+/// definition. A vector's length counts as at least 1e-6. If pairs may be similar or dissimilar, use
+/// cosine_embedding.
 Tensor cosine_similarity_loss(const Tensor& prediction, const Tensor& target,
                               const LossOptions& options = {});
 
@@ -81,20 +82,23 @@ struct CrossEntropyOptions {
   /// (C), of the predictions' dtype. kMean divides by the number of rows, as Keras does; kWeightedMean by the
   /// sum of the rows' weights (times the samples'), as PyTorch does for labels: w_label, or sum w_c t_c.
   Tensor class_weights = {};
-  /// Rows of this label, often -100 or a padding token, have loss and gradient 0 and don't count: kMean
-  /// divides by the number of the others, kWeightedMean by their weights; 0 when there are none. Labels only.
-  /// Where samples are summed (per_sample), kMean divides by the number of samples.
+  /// Rows with this label, often -100 or a padding token, have loss and gradient 0 and don't count: kMean
+  /// divides by the number of the remaining rows, kWeightedMean by their weights; the result is 0 if no rows
+  /// remain. Only for losses that take labels. If the losses of a sample are summed (per_sample), kMean
+  /// divides by the number of samples.
   std::optional<int64_t> ignore_index = {};
   Reduction per_sample = Reduction::kMean;  // as in LossOptions
 };
 
-/// Classes from logits (N, ..., C) and labels (N, ...), or target distributions (N, ..., C). Throw
-/// kInvalidArgument for options outside their range, kShapeMismatch and kDtypeMismatch for class weights.
+/// Cross-entropies of logits (N, ..., C) and either labels (N, ...) or target distributions (N, ..., C). They
+/// throw kInvalidArgument for options outside their range, and kShapeMismatch and kDtypeMismatch for class
+/// weights.
 Tensor sparse_softmax_cross_entropy(const Tensor& logits, const Tensor& labels,
                                     const CrossEntropyOptions& options = {});
 Tensor softmax_cross_entropy(const Tensor& logits, const Tensor& targets,
                              const CrossEntropyOptions& options = {});
-/// The same from probabilities, for models that end in a softmax; from logits is faster and more precise.
+/// The same for probabilities, for models that end in a softmax. The forms for logits are faster and more
+/// precise.
 Tensor sparse_categorical_cross_entropy(const Tensor& probabilities, const Tensor& labels,
                                         const CrossEntropyOptions& options = {});
 Tensor categorical_cross_entropy(const Tensor& probabilities, const Tensor& targets,
@@ -107,13 +111,13 @@ struct BinaryCrossEntropyOptions {
   Tensor sample_weights = {};  // as in LossOptions
   /// In [0, 1].
   double label_smoothing = 0;
-  /// Above 1 favours recall. Of the predictions' dtype; broadcast to their shape, (C) for (N, C).
+  /// A weight above 1 favors recall. Of the predictions' dtype; broadcasts to their shape: (C) for (N, C).
   Tensor positive_weight = {};
   Reduction per_sample = Reduction::kMean;  // as in LossOptions
 };
 
-/// Yes or no for each element: probabilities (or logits) and targets of one shape, (N, ...). Throw
-/// kShapeMismatch otherwise.
+/// A binary decision for each element. Probabilities (or logits) and targets have the same shape, (N, ...);
+/// otherwise both functions throw kShapeMismatch.
 Tensor binary_cross_entropy(const Tensor& probabilities, const Tensor& targets,
                             const BinaryCrossEntropyOptions& options = {});
 Tensor binary_cross_entropy_from_logits(const Tensor& logits, const Tensor& targets,

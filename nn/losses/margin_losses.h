@@ -26,8 +26,8 @@ Tensor categorical_hinge(const Tensor& prediction, const Tensor& target, const L
 Tensor hinge_embedding(const Tensor& distance, const Tensor& target, double margin = 1,
                        const LossOptions& options = {});
 
-/// first, second, target: (N, ...). Where t = 1 `first` should be the larger one, where t = -1 `second`. An
-/// element's loss is max(margin - t (first - second), 0).
+/// first, second, target: (N, ...). `first` should be larger if t = 1, and `second` if t = -1. An element's
+/// loss is max(margin - t (first - second), 0).
 Tensor margin_ranking(const Tensor& first, const Tensor& second, const Tensor& target, double margin = 0,
                       const LossOptions& options = {});
 
@@ -43,13 +43,13 @@ struct TripletMarginOptions {
   double margin = 1;
   /// Added to each difference.
   double eps = 1e-6;
-  /// The negative counts as near as it is to the anchor or the positive, whichever is nearer (Balntas et al.
+  /// Uses the negative's distance to the anchor or to the positive, whichever is smaller (Balntas et al.
   /// 2016).
   bool swap = false;
   Reduction per_sample = Reduction::kMean;  // as in LossOptions
 };
 /// anchor, positive, negative: (N, ..., C). A row's loss is max(d(anchor, positive) - d(anchor, negative) +
-/// margin, 0), where d(a, b) = |a - b + eps| is the Euclidean distance, with gradient 0 where it is 0.
+/// margin, 0), where d(a, b) = |a - b + eps| is the Euclidean distance, whose gradient at 0 is 0.
 Tensor triplet_margin(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
                       const TripletMarginOptions& options = {});
 
@@ -63,8 +63,8 @@ struct MultiMarginOptions {
   /// 1 or 2.
   int power = 1;
   double margin = 1;
-  /// (C), of the predictions' dtype: a factor for the rows of each label. The mean is over the number of
-  /// rows.
+  /// (C), of the predictions' dtype: a weight per label, applied to that label's rows. The mean is over the
+  /// number of rows.
   Tensor class_weights = {};
   Reduction per_sample = Reduction::kMean;  // as in LossOptions
 };

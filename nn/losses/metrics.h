@@ -1,8 +1,9 @@
-// Metrics over any number of batches in constant memory: sums in f64 on the device. `update` inside a
-// captured step belongs to the step; the host reads when `result` is called, and only then. Precision,
+// Metrics over any number of batches in constant memory: sums in f64 on the device. An `update` inside a
+// captured step becomes part of the step. The host reads the sums only when `result` is called. Precision,
 // recall, F-score and areas under curves are in nn/losses/class_metrics.h.
 //
-// Where sample weights (N) are taken, each element of a sample counts by its sample's weight; without, by 1.
+// If sample weights (N) are passed, each element counts with the weight of its sample; otherwise with weight
+// 1.
 #pragma once
 
 #include <initializer_list>
@@ -21,13 +22,14 @@ class Metric {
   Metric(const Metric&) = delete;
   Metric& operator=(const Metric&) = delete;
 
-  /// The value over everything since the last reset; NaN when there was nothing. Throws kCaptureViolation in
-  /// a capture.
+  /// The value over everything since the last reset; NaN if there were no updates. Throws kCaptureViolation
+  /// in a capture.
   virtual double result() const = 0;
-  /// Forgets everything. Captured steps go on with the same addresses.
+  /// Resets the state. Captured steps keep using the same addresses.
   void reset();
   const std::vector<Variable>& state() const { return state_; }
-  /// Whether the state over two sets of samples is the sum of theirs, by which several ranks merge it.
+  /// Whether the state over two sets of samples is the sum of their states. Several ranks merge such states
+  /// by adding them.
   virtual bool adds_up() const { return true; }
 
  protected:
@@ -36,10 +38,10 @@ class Metric {
   Metric(Metric&&) = default;
   Metric& operator=(Metric&&) = default;
 
-  /// The numbers in sum `index`, on the CPU, valid until the next update. Where they are kept on the CPU,
+  /// The numbers in sum `index`, on the CPU, valid until the next update. If they are kept on the CPU,
   /// reading them allocates nothing. Throws kCaptureViolation in a capture.
   Tensor sum_of(size_t index) const;
-  /// Adds to sum `index`, whose shape `amount` has.
+  /// Adds `amount` to sum `index`, which has the same shape.
   void add_to(size_t index, const Tensor& amount) const;
 
  private:
@@ -71,8 +73,8 @@ class Mean : public MeanMetric {
   void update(const Tensor& values, const Tensor& sample_weights = {}) { add(values, sample_weights); }
 };
 
-/// The share of elements that are on the right side: prediction > threshold where the target is 1, not where
-/// it is 0. prediction (probabilities): (N, ...), target: the same shape, any dtype.
+/// The share of elements that are classified correctly: prediction > threshold if the target is 1, and not >
+/// threshold if it is 0. prediction (probabilities): (N, ...), target: the same shape, any dtype.
 class BinaryAccuracy : public MeanMetric {
  public:
   explicit BinaryAccuracy(double threshold = 0.5) : threshold_(threshold) {}
@@ -89,13 +91,14 @@ class SparseCategoricalAccuracy : public MeanMetric {
   /// Throws kShapeMismatch, kDtypeMismatch.
   void update(const Tensor& scores, const Tensor& labels, const Tensor& sample_weights = {});
 };
-/// The same against target distributions (N, ..., classes), of which the largest is the label.
+/// The same for target distributions (N, ..., classes); the class with the largest target is the label.
 class CategoricalAccuracy : public MeanMetric {
  public:
   void update(const Tensor& scores, const Tensor& targets, const Tensor& sample_weights = {});
 };
 
-/// The share of rows where fewer than k scores exceed the label's, which is finite: Keras's definition.
+/// The share of rows in which the label's score is finite and fewer than k scores exceed it: Keras's
+/// definition.
 class SparseTopKCategoricalAccuracy : public MeanMetric {
  public:
   /// Throws kInvalidArgument unless k >= 1.
@@ -128,8 +131,9 @@ class RootMeanSquaredError : public MeanMetric {
 };
 
 /// Coefficient of determination, 1 - sum (t - p)^2 / sum (t - mean t)^2, averaged over the outputs. An output
-/// whose target is constant counts 1 where predicted without error, else 0, as in scikit-learn. The squared
-/// deviations of batches are merged (Chan et al., 1979), so that a large mean costs no digits.
+/// with a constant target counts as 1 if it is predicted without error and as 0 otherwise, as in
+/// scikit-learn. The squared deviations of batches are merged (Chan et al., 1979), so a large mean costs no
+/// precision.
 class R2Score : public Metric {
  public:
   /// Throws kInvalidArgument unless outputs >= 1.

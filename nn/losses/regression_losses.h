@@ -19,7 +19,7 @@ Tensor smooth_l1(const Tensor& prediction, const Tensor& target, double beta = 1
 Tensor mean_absolute_percentage_error(const Tensor& prediction, const Tensor& target,
                                       const LossOptions& options = {});
 
-/// (log(1 + p) - log(1 + t))^2, where p and t count as at least 1e-7, so that a prediction below has no
+/// (log(1 + p) - log(1 + t))^2, where p and t count as at least 1e-7, so a prediction below 1e-7 has no
 /// gradient: Keras's definition.
 Tensor mean_squared_logarithmic_error(const Tensor& prediction, const Tensor& target,
                                       const LossOptions& options = {});

@@ -62,17 +62,18 @@ class Gpt : public Module {
 
 struct GenerateOptions {
   int64_t count = 100;
-  /// Logits are divided by it: below 1 the likely becomes likelier; 0 takes the likeliest always.
+  /// Logits are divided by the temperature. Below 1, likely tokens become even more likely; 0 always takes
+  /// the most likely token.
   double temperature = 1;
-  /// Only the so many likeliest tokens are drawn; 0: all.
+  /// Draws only from the `top_k` most likely tokens; 0: from all tokens.
   int64_t top_k = 0;
-  /// None: derived from the seed of the process (random::set_seed) at the call, or 0. Equal seeds and prompts
-  /// give equal tokens.
+  /// If unset, derived from the process's seed (random::set_seed) at the time of the call, or 0. Equal seeds
+  /// and prompts give equal tokens.
   std::optional<uint64_t> seed = {};
 };
-/// Continues `prompt` (not empty) by `count` tokens and returns these. The model sees the last `context`
-/// tokens, in one captured function whatever their number, on the device where its parameters are. Throws
-/// kInvalidArgument, kOutOfRange for tokens outside the vocabulary, kNotANumber when the model computes NaN.
+/// Continues `prompt` (not empty) by `count` tokens and returns the new tokens. The model sees the last
+/// `context` tokens. One captured function serves any number of them, on the device of the parameters. Throws
+/// kInvalidArgument, kOutOfRange for tokens outside the vocabulary, kNotANumber if the model computes NaN.
 std::vector<int64_t> generate(Gpt& model, std::span<const int64_t> prompt,
                               const GenerateOptions& options = {});
 

@@ -7,12 +7,12 @@
 
 namespace isochron::nn {
 
-/// Dense layers of these widths, all but the last followed by the activation. Throws kInvalidArgument without
-/// widths.
+/// Dense layers of these widths; the activation follows each of them except the last. Throws kInvalidArgument
+/// if `widths` is empty.
 Sequential mlp(const std::vector<int64_t>& widths, Activation activation = Activation::kRelu);
 /// Two convolutions with pooling and three dense layers (LeCun et al.: "Gradient-based learning applied to
-/// document recognition", 1998), with relu and maxima instead of tanh and means. x: (N, H, W, C) of at least
-/// 12 pixels a side.
+/// document recognition", 1998), with relu and max pooling instead of tanh and average pooling. x: (N, H, W,
+/// C) with H and W at least 12; result (N, classes), logits.
 Sequential lenet(int64_t classes = 10);
 
 /// Forecasters: (N, T, C) to (N, outputs).
@@ -42,9 +42,9 @@ class TemporalBlock : public Module {
   Dropout dropout_;
 };
 
-/// A forecaster by causal convolutions (Bai, Kolter, Koltun: "An Empirical Evaluation of Generic
-/// Convolutional and Recurrent Networks for Sequence Modeling", 2018): (N, T, C) to (N, outputs) from the
-/// last step.
+/// A forecaster made of causal convolutions (Bai, Kolter, Koltun: "An Empirical Evaluation of Generic
+/// Convolutional and Recurrent Networks for Sequence Modeling", 2018): (N, T, C) to (N, outputs), computed
+/// from the last step.
 class TemporalConvolutionForecaster : public Module {
  public:
   /// Throws kInvalidArgument unless all sizes are >= 1.

@@ -12,16 +12,17 @@ namespace isochron::nn {
 struct ResNetOptions {
   std::vector<int64_t> blocks;  // in each stage
   std::vector<int64_t> widths;  // channels of each stage's 3x3 convolutions
-  /// Blocks of 1x1, 3x3 and 1x1 convolutions, the last four times as wide, instead of two 3x3 ones.
+  /// Use blocks of 1x1, 3x3 and 1x1 convolutions, where the last is four times as wide, instead of two 3x3
+  /// convolutions.
   bool bottleneck = false;
-  /// Images of some 32 pixels: a 3x3 convolution first; otherwise a 7x7 one of stride 2 and a maximum over
-  /// 3x3 of stride 2.
+  /// For images of about 32x32 pixels: begin with a 3x3 convolution. Otherwise begin with a 7x7 convolution
+  /// of stride 2 and 3x3 max pooling of stride 2.
   bool small_images = true;
   int64_t classes = 10;
   BatchNormOptions norm = {.momentum = 0.9, .epsilon = 1e-5};
 };
 
-/// Convolution without bias, batch normalisation, and an activation.
+/// Convolution without bias, batch normalization, and an activation.
 class NormalizedConv : public Module {
  public:
   NormalizedConv(int64_t filters, int64_t window, int64_t stride, Activation activation,
@@ -36,7 +37,7 @@ class NormalizedConv : public Module {
   Activation activation_;
 };
 
-/// relu(path(x) + shortcut(x)); the shortcut is x itself, or a 1x1 convolution where shapes differ.
+/// relu(path(x) + shortcut(x)). The shortcut is x itself, or a 1x1 convolution if the shapes differ.
 class ResidualBlock : public Module {
  public:
   ResidualBlock(int64_t inputs, int64_t width, int64_t stride, const ResNetOptions& options);

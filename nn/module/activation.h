@@ -24,7 +24,7 @@ enum class Activation : uint8_t {
   kSoftmax,  // over the last axis
 };
 
-/// x under `activation`, elementwise but for softmax.
+/// Applies `activation` to x: elementwise, except for softmax, which runs over the last axis.
 Tensor activate(const Tensor& x, Activation activation);
 
 }  // namespace isochron::nn

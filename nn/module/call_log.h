@@ -1,4 +1,4 @@
-// Notes which modules are called and what they give: for nn/module/summary.h.
+// Records which modules are called and what they return; used by nn/module/summary.h.
 #pragma once
 
 #include <vector>
@@ -9,14 +9,14 @@ namespace isochron::nn {
 
 class Module;
 
-/// While it lives, calls of modules on this thread are noted, in the order in which they end.
+/// While a CallLog exists, module calls on this thread are recorded in the order in which they return.
 class CallLog {
  public:
   CallLog();
   ~CallLog();
   CallLog(const CallLog&) = delete;
   CallLog& operator=(const CallLog&) = delete;
-  /// The innermost one of this thread, or null.
+  /// The innermost CallLog of this thread, or null.
   static CallLog* current();
 
   struct Call {

@@ -93,7 +93,7 @@ double normal_between(Rng& rng, double low, double high) {
 }
 
 /// Makes the `count` vectors of `length` orthonormal (modified Gram-Schmidt, each pass twice for precision):
-/// the Q of a QR factorisation whose R has a positive diagonal, so uniformly distributed for normal vectors.
+/// the Q of a QR factorization whose R has a positive diagonal, so uniformly distributed for normal vectors.
 void orthonormalize(std::vector<double>& vectors, size_t count, size_t length) {
   for (size_t i = 0; i < count; ++i) {
     double* v = vectors.data() + i * length;

@@ -1,6 +1,6 @@
-// Initial values of parameters, by the definitions and defaults of Keras 3
-// (keras.io/api/layers/initializers); those that PyTorch defines otherwise (torch.nn.init) have its names:
-// xavier and kaiming are glorot and he with a gain, their normals are not truncated.
+// Initial values of parameters, with the definitions and defaults of Keras 3
+// (keras.io/api/layers/initializers). Where PyTorch's definition differs (torch.nn.init), PyTorch's name is
+// used: xavier and kaiming are glorot and he with a gain, and their normal variants are not truncated.
 //
 // "fan in" and "fan out" of a shape: (n): n and n; (in, out): in and out; a convolution kernel
 // (..., in, out): in and out times the number of positions of the window.
@@ -18,9 +18,10 @@ namespace isochron::nn {
 /// The elements of a parameter of `shape`, row-major.
 using Initializer = std::function<std::vector<double>(const Shape& shape, Rng& rng)>;
 
-/// Parameters built from now on draw from Philox streams of `seed`, numbered in order of building from 0: the
-/// same program builds the same parameters, whatever else draws in between. `random::set_seed` gives them a
-/// seed derived from its own; this one sets theirs alone, until either is called again. 0 at start.
+/// Parameters built from now on draw from Philox streams of `seed`, numbered from 0 in the order in which the
+/// parameters are built. The same program therefore builds the same parameters, whatever else it draws in
+/// between. `random::set_seed` derives a seed for parameters from its own seed. This function sets the seed
+/// of parameters only; it applies until either function is called again. Initially 0.
 void set_initializer_seed(uint64_t seed);
 /// The stream of the next parameter.
 Rng next_initializer_rng();
@@ -31,7 +32,7 @@ Initializer zeros();
 Initializer ones();
 Initializer constant(double value);
 Initializer normal(double mean = 0, double deviation = 0.05);
-/// Normal, drawn again beyond two deviations.
+/// Normal; values more than two standard deviations from the mean are redrawn.
 Initializer truncated_normal(double mean = 0, double deviation = 0.05);
 Initializer uniform(double low = -0.05, double high = 0.05);
 /// Variance 2 / (fan in + fan out) (Glorot and Bengio, AISTATS 2010); the normal one is truncated.
@@ -50,7 +51,8 @@ enum class Distribution {
   kNormal,
   kUniform,
 };
-/// Mean 0, variance scale / max(1, fan). All of the above and below that name a variance are cases of it.
+/// Mean 0, variance scale / max(1, fan). Every initializer here that states a variance is a special case of
+/// it.
 Initializer variance_scaling(double scale = 1, Fan fan = Fan::kIn,
                              Distribution distribution = Distribution::kTruncatedNormal);
 /// Variance gain^2 2 / (fan in + fan out).
@@ -59,27 +61,28 @@ Initializer xavier_normal(double gain = 1);
 /// Variance 2 / (1 + slope^2) / fan, for a leaky ReLU of that slope.
 Initializer kaiming_uniform(double slope = 0, Fan fan = Fan::kIn);
 Initializer kaiming_normal(double slope = 0, Fan fan = Fan::kIn);
-/// What PyTorch's Linear and Conv layers begin with: kaiming_uniform(sqrt(5)), that is uniform within
-/// +-1 / sqrt(fan in), and biases within the same limits: `fan_in` is the weight's. Not for depthwise layers,
-/// whose kernels are drawn as Keras's (window..., channels, multiplier): there uniform(-k, k) with k =
-/// 1 / sqrt(elements of the window).
+/// The defaults of PyTorch's Linear and Conv layers. Weights: kaiming_uniform(sqrt(5)), which is uniform
+/// within +-1 / sqrt(fan in). Biases: uniform within the same limits, where `fan_in` is that of the weight.
+/// Not for depthwise layers, because initializers see their kernels as Keras does (window..., channels,
+/// multiplier). For those use uniform(-k, k) with k = 1 / sqrt(elements of the window).
 Initializer pytorch_weight();
 Initializer pytorch_bias(int64_t fan_in);
-/// Normal, conditional on lying in [low, high] (PyTorch's trunc_normal_). Throws kInvalidArgument where that
-/// range lies beyond two deviations from the mean.
+/// Normal, conditional on lying in [low, high] (PyTorch's trunc_normal_). Throws kInvalidArgument if that
+/// range lies more than two standard deviations from the mean.
 Initializer truncated_normal_between(double mean, double deviation, double low, double high);
 
-/// (n, m): `gain` on the diagonal, else 0. Throws kInvalidArgument unless the rank is 2.
+/// (n, m): `gain` on the diagonal, 0 elsewhere. Throws kInvalidArgument unless the rank is 2.
 Initializer identity(double gain = 1);
-/// A convolution kernel (window..., in / groups, out) that hands channels on: 1 at the window's center
-/// (extent / 2) from channel i to output i of each group, else 0. Not for depthwise layers. Throws
-/// kInvalidArgument.
+/// A convolution kernel (window..., in / groups, out) that passes its input channels through unchanged: 1 at
+/// the window's center (extent / 2) from channel i to output i of each group, 0 elsewhere. Not for depthwise
+/// layers. Throws kInvalidArgument.
 Initializer dirac(int64_t groups = 1);
 /// (in, out): normal, but `sparsity` of the outputs of each input, rounded up, are 0 (Martens, ICML 2010).
 /// Throws kInvalidArgument unless the rank is 2 and sparsity in [0, 1].
 Initializer sparse(double sparsity, double deviation = 0.01);
-/// All axes but the last flattened, `gain` times a random matrix whose rows or columns, whichever are fewer,
-/// are orthonormal (Saxe et al., ICLR 2014). Throws kInvalidArgument below rank 2.
+/// Flattens all axes except the last and returns `gain` times a random matrix whose rows or columns,
+/// whichever are fewer, are orthonormal (Saxe et al., ICLR 2014). Throws kInvalidArgument if the rank is
+/// below 2.
 Initializer orthogonal(double gain = 1);
 
 }  // namespace init

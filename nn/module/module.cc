@@ -31,7 +31,8 @@ class LocatedError final : public Error {
   using Error::Error;
 };
 
-/// A module's own errors name its kind, which isn't said again where its name says it: "dense_1".
+/// A module's own errors name its kind. The kind isn't repeated if the module's name already contains it:
+/// "dense_1".
 LocatedError located(const Error& error, const FailedIn& module) {
   const std::string& where = error.where();
   std::string place = module.scope + where;

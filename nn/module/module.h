@@ -1,5 +1,5 @@
-// Module: the contract of layers and of users' own models. A module owns parameters and other modules, lists
-// them under names in `members`, and computes in `forward`:
+// Module: the base class of layers and of user-defined models. A module owns parameters and other modules,
+// lists them by name in `members`, and computes in `forward`:
 //
 //   class Net : public nn::Module {
 //    public:
@@ -12,11 +12,11 @@
 //     Variable scale_{ones({1}), "scale"};
 //   };
 //
-// A module with several inputs overrides that form of `forward` instead, and is called and built alike:
-// `decoder(x, memory)`, `decoder.build(spec_of_x, spec_of_memory)`.
+// A module with several inputs overrides the `forward` with that many inputs, and is called and built the
+// same way: `decoder(x, memory)`, `decoder.build(spec_of_x, spec_of_memory)`.
 //
-// Layers build their parameters at their first call, when they learn their input's size; also inside a
-// capture, whose graph then refers to them.
+// Layers build their parameters on their first call, when their input's size is known. This also works inside
+// a capture; its graph then refers to the new parameters.
 #pragma once
 
 #include <array>
@@ -39,7 +39,7 @@ namespace isochron::nn {
 
 class Module;
 
-/// What `Module::members` tells its members to, and the list of them afterwards.
+/// Passed to `Module::members`, which lists the module's members in it; afterwards it holds that list.
 class Members {
  public:
   /// What a variable is to its module.
@@ -51,25 +51,26 @@ class Members {
     Role role = Role::kParameter;
   };
 
-  /// Those of `module`, whose `path` ("encoder/", empty for a root) is told in errors. Throws
-  /// kInvalidArgument where a name comes twice, is empty, begins or ends with a '/', or could be the path of
-  /// a child's member, and where modules lie more than 256 deep, as one does that is a member of itself.
+  /// The members of `module`. Errors name `path` ("encoder/"; empty for a root). Throws kInvalidArgument if a
+  /// name is listed twice, is empty, begins or ends with a '/', or could be the path of a child's member, and
+  /// if modules are nested more than 256 deep, as happens if a module is a member of itself.
   explicit Members(Module& module, std::string_view path = {});
   Members(const Members&) = delete;
   Members& operator=(const Members&) = delete;
 
   Members& operator()(std::string_view name, Module& child) { return add({std::string(name), &child}); }
-  /// A parameter; none yet where it is undefined.
+  /// A parameter. An undefined variable means that the parameter isn't built yet.
   Members& operator()(std::string_view name, const Variable& parameter) {
     return add({std::string(name), nullptr, parameter});
   }
-  /// State that is saved with the model but never trained, such as running means: listing it freezes it
-  /// (Variable::set_trainable), so a module that reads it needn't.
+  /// State that is saved with the model but never trained, such as running means. Listing a variable here
+  /// freezes it (Variable::set_trainable), so the module need not do so itself.
   Members& buffer(std::string_view name, const Variable& variable) {
     return add_frozen(name, variable, Role::kBuffer);
   }
-  /// A buffer that holds averages over the batches trained on. Ranks that train together, each on its own
-  /// batches, take the mean of theirs where these are used or saved (train/loop/trainer.h).
+  /// A buffer that holds averages over the training batches. If several ranks train together, each on its own
+  /// batches, the ranks' averages are replaced by their mean before they are used or saved
+  /// (train/loop/trainer.h).
   Members& average(std::string_view name, const Variable& variable) {
     return add_frozen(name, variable, Role::kAverage);
   }
@@ -86,7 +87,7 @@ class Members {
     if (variable.defined()) variable.set_trainable(false);
     return add({std::string(name), nullptr, variable, role});
   }
-  /// Counts the lists that are gone through on this thread, one in another.
+  /// Counts the nested member lists that this thread is currently traversing.
   struct Nested {
     explicit Nested(std::string_view path);
     ~Nested();
@@ -103,9 +104,10 @@ class Module {
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 
-  /// What the module computes: override the form with as many inputs as it takes, or several of them where
-  /// some are optional; the last one takes any number. A form that isn't overridden throws kUnsupported. Call
-  /// the module itself, `model(x)`: then its nodes, parameters and errors carry its path.
+  /// Computes the module's result. Override the form that takes the module's number of inputs, or several
+  /// forms if some inputs are optional; the last form takes any number of inputs. A form that isn't
+  /// overridden throws kUnsupported. Call the module itself, `model(x)`, so that its nodes, parameters and
+  /// errors carry its path.
   virtual Tensor forward(const Tensor& x);
   virtual Tensor forward(const Tensor& a, const Tensor& b);
   virtual Tensor forward(const Tensor& a, const Tensor& b, const Tensor& c);
@@ -113,14 +115,14 @@ class Module {
   virtual Tensor forward(std::span<const Tensor> inputs);
   /// Names everything this module owns, always in the same order.
   virtual void members(Members&) {}
-  /// What a Sequential calls it: "dense".
+  /// The name that a Sequential gives to modules of this class: "dense".
   virtual std::string_view kind() const { return "module"; }
-  /// Whether its result has gone through an activation that could be a layer of its own after it.
+  /// Whether the module ends with an activation that could be a separate layer after it.
   virtual bool has_activation() const { return false; }
 
-  /// `forward` under this module's name, which its nodes then carry; an error tells the path of the innermost
-  /// module that it comes from, "[encoder/dense_1/matmul] ...". The first input must be defined; an undefined
-  /// one behind it means what `forward` makes of it. Throws kInvalidArgument.
+  /// Runs `forward` under this module's name, which its nodes then carry. An error names the path of the
+  /// innermost module that it was thrown in, "[encoder/dense_1/matmul] ...". The first input must be defined;
+  /// `forward` decides what later undefined inputs mean. Throws kInvalidArgument.
   Tensor operator()(const Tensor& x) { return (*this)(std::span(&x, 1)); }
   template <std::convertible_to<Tensor>... Others>
   Tensor operator()(const Tensor& a, const Tensor& b, const Others&... others) {
@@ -128,8 +130,8 @@ class Module {
     return (*this)(std::span<const Tensor>(inputs));
   }
   Tensor operator()(std::span<const Tensor> inputs);
-  /// Builds the parameters for inputs of these specs without computing; returns the result's spec. Throws as
-  /// the call.
+  /// Builds the parameters for inputs of these specs without computing anything, and returns the result's
+  /// spec. Throws the same errors as a call.
   TensorSpec build(const TensorSpec& input) { return build(std::span(&input, 1)); }
   TensorSpec build(const TensorSpec& a, const TensorSpec& b) { return build(std::array{a, b}); }
   TensorSpec build(const TensorSpec& a, const TensorSpec& b, const TensorSpec& c) {
@@ -141,31 +143,32 @@ class Module {
   TensorSpec build(std::span<const TensorSpec> inputs);
 
   using NamedVariables = std::vector<std::pair<std::string, Variable>>;
-  /// Parameters built so far, those of children included, each once; names are paths: "dense_1/kernel". These
-  /// list the members, and so throw kInvalidArgument as Members does, and kCaptureViolation where a method
-  /// called children in the capture that is open without `enter` (see there).
+  /// The parameters built so far, including those of children, each listed once. Names are paths:
+  /// "dense_1/kernel". These functions list the members, and so throw kInvalidArgument as Members does. They
+  /// also throw kCaptureViolation if a method called children in the current capture without `enter` (see
+  /// below).
   NamedVariables named_parameters();
   std::vector<Variable> parameters();
   NamedVariables named_buffers();
   std::vector<Variable> buffers();
-  /// Those of the buffers that are averages over batches.
+  /// The buffers that hold averages over batches.
   std::vector<Variable> averages();
   /// The direct children.
   std::vector<std::pair<std::string, Module*>> children();
-  /// Elements of all parameters.
+  /// The total number of elements of all parameters.
   int64_t parameter_count();
 
-  /// Freezes or thaws all parameters, also those still to be built.
+  /// Freezes or unfreezes all parameters, including those that aren't built yet.
   void set_trainable(bool trainable);
   bool trainable() const { return trainable_; }
 
  protected:
   Module() = default;
-  /// One that was moved from throws kInvalidArgument where it is called or its members are listed.
+  /// Calling a moved-from module, or listing its members, throws kInvalidArgument.
   Module(Module&&) noexcept;
   Module& operator=(Module&&) noexcept;
 
-  /// Open while this module computes.
+  /// Exists while this module computes.
   class Scope {
    public:
     explicit Scope(Module& module);
@@ -177,20 +180,20 @@ class Module {
     std::optional<graph::NameScope> names_;
     int exceptions_;  // in flight when it was opened
   };
-  /// Methods that compute and aren't `forward`, such as those with several results, begin with
-  /// `const Scope scope = enter();`: children get their paths from it. Where one forgot to, and calls
-  /// children in a capture before anything has named them, listing the parameters throws.
+  /// Any method that computes but isn't `forward`, such as one with several results, must begin with `const
+  /// Scope scope = enter();`, which gives the children their paths. If a method without it calls children in
+  /// a capture before they have been named, listing the parameters throws.
   Scope enter() { return Scope(*this); }
-  /// A parameter of this module, filled by `initializer`; made at once, also inside a capture.
+  /// Creates a parameter of this module with the values of `initializer`, immediately, even inside a capture.
   Variable make_parameter(std::string_view name, const TensorSpec& spec, const Initializer& initializer);
 
  private:
   friend class Members;
   void require_here() const;
-  /// Gives all members below this module their paths and names their variables after them. Those that another
-  /// module named keep theirs; `before` is the path that this one had until now.
+  /// Gives all members below this module their paths and names their variables accordingly. Members that
+  /// another module has named keep their names. `before` is this module's previous path.
   void name_members(const std::string& before);
-  /// Throws where a child was called in this capture (its serial) without `enter` of this module.
+  /// Throws if a child was called in the capture with serial number `capture` without `enter` of this module.
   void require_entered(uint64_t capture);
   NamedVariables named_variables(std::initializer_list<Members::Role> roles);
 
@@ -204,8 +207,8 @@ class Module {
   bool trainable_ = true;
 };
 
-/// Whether layers such as Dropout act as in training. True by default, so that a step written by hand trains;
-/// evaluate under `nn::TrainingScope scope(false);`. A capture keeps what held while it was traced.
+/// Whether layers such as Dropout are in training mode. True by default, so that a hand-written step trains;
+/// evaluate under `nn::TrainingScope scope(false);`. A capture keeps the mode in which it was traced.
 bool training();
 class TrainingScope {
  public:

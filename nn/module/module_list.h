@@ -1,4 +1,4 @@
-// ModuleList: modules that a model calls by itself, in whatever order and with whatever inputs, as PyTorch's.
+// ModuleList: modules that a model calls itself, in any order and with any inputs, as in PyTorch.
 //
 //   class Net : public nn::Module {
 //    public:
@@ -33,7 +33,7 @@ class ModuleList : public Module {
     (append(std::move(modules)), ...);
   }
 
-  /// Appends a module and returns it, which stays where it is.
+  /// Appends a module and returns a reference to it, which remains valid.
   template <std::derived_from<Module> M>
   M& append(M&& module) {
     auto owned = std::make_unique<M>(std::move(module));

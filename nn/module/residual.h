@@ -8,7 +8,7 @@
 
 namespace isochron::nn {
 
-/// A function without parameters as a layer: `nn::Function([](const Tensor& x) { return square(x); })`.
+/// Wraps a function without parameters as a layer: `nn::Function([](const Tensor& x) { return square(x); })`.
 class Function : public Module {
  public:
   using Call = std::function<Tensor(const Tensor&)>;
@@ -21,7 +21,7 @@ class Function : public Module {
   Call call_;
 };
 
-/// x + inner(x), or shortcut(x) + inner(x) where shapes differ (He et al., CVPR 2016).
+/// x + inner(x), or shortcut(x) + inner(x) if the shapes differ (He et al., CVPR 2016).
 class Residual : public Module {
  public:
   /// Owns its modules: pass temporaries, or std::move them in.
@@ -31,7 +31,7 @@ class Residual : public Module {
   Residual(Inner&& inner, Shortcut&& shortcut)
       : inner_(std::make_unique<Inner>(std::move(inner))),
         shortcut_(std::make_unique<Shortcut>(std::move(shortcut))) {}
-  /// Throws kShapeMismatch unless both branches give one shape: a sum never broadcasts here.
+  /// Throws kShapeMismatch unless both branches have the same shape: the sum never broadcasts here.
   Tensor forward(const Tensor& x) override;
   void members(Members& list) override;
   std::string_view kind() const override { return "residual"; }
@@ -41,7 +41,7 @@ class Residual : public Module {
   std::unique_ptr<Module> shortcut_;
 };
 
-/// The results of several modules on one input, side by side along `axis`.
+/// Applies several modules to one input and concatenates their results along `axis`.
 class Parallel : public Module {
  public:
   template <std::derived_from<Module>... Branches>

@@ -8,8 +8,8 @@
 
 namespace isochron::nn {
 
-/// Owns its layers: pass temporaries, or std::move them in. They are named by their kind, numbered from the
-/// second of a kind on: "dense", "dense_1".
+/// Owns its layers: pass temporaries, or std::move them in. Layers are named by kind; from the second layer
+/// of a kind on, a number is appended: "dense", "dense_1".
 class Sequential : public Module {
  public:
   Sequential() = default;

@@ -1,4 +1,4 @@
-// What a model is made of, as a table: its modules with their paths, kinds, results and parameters.
+// A table of a model's modules, with their paths, kinds, results and parameters.
 //
 //   fmt::print("{}", nn::summary(model, {DType::kF32, {32, 784}}).str());
 //
@@ -24,10 +24,11 @@ namespace isochron::nn {
 struct ModuleSummary {
   std::string path;  // empty for the model itself
   std::string kind;
-  /// What its calls gave, in their order: one spec for each call, fewer where a module that was called twice
-  /// gave the same. Empty without an input, and for modules whose forward wasn't called.
+  /// The results of its calls, in order: one spec for each call, but a spec that repeats is listed once.
+  /// Empty if there was no input, and for modules whose `forward` wasn't called.
   std::vector<TensorSpec> outputs;
-  /// Its own parameters, not its children's; those that an earlier row has are left out, so that rows add up.
+  /// Its own parameters, without its children's. Parameters counted in an earlier row are left out, so that
+  /// the rows add up.
   int64_t parameters = 0;
   int64_t trainable = 0;
   size_t bytes = 0;         // of the parameters
@@ -45,10 +46,11 @@ struct Summary {
 };
 std::ostream& operator<<(std::ostream& out, const Summary& summary);
 
-/// Of what is built so far, without results. A layer that is listed twice has its row at its first path.
+/// The summary of what has been built so far, without results. A layer listed twice appears at its first
+/// path.
 Summary summary(Module& model);
-/// Builds the model for inputs of these specs, as Module::build does, and notes what each module gives.
-/// Throws as `build`.
+/// Builds the model for inputs of these specs, as Module::build does, and records each module's results.
+/// Throws the same errors as `build`.
 Summary summary(Module& model, const TensorSpec& input);
 Summary summary(Module& model, std::span<const TensorSpec> inputs);
 template <std::same_as<TensorSpec>... Others>

@@ -1,8 +1,8 @@
-// Safetensors, the file format in which weights travel between frameworks: 8 bytes of header length (little
-// endian), a JSON header, the tensors' bytes. Format: github.com/huggingface/safetensors.
+// Safetensors, a file format for exchanging weights between frameworks: 8 bytes of header length (little
+// endian), a JSON header, then the tensors' bytes. Format: github.com/huggingface/safetensors.
 //
-// A file may come from anywhere, so nothing in it is believed: every length and offset is checked against
-// the bytes that are there before anything is allocated, and reading never maps the file into memory.
+// A file may come from anywhere, so nothing in it is trusted. Every length and offset is checked against the
+// actual size of the file before anything is allocated, and files are never mapped into memory.
 #pragma once
 
 #include <cstdint>
@@ -34,18 +34,19 @@ struct SafetensorsHeader {
   SafetensorsMetadata metadata;
 };
 
-/// The largest header that is read, as in the format's own library.
+/// The size limit for headers, the same as in the format's own library.
 inline constexpr uint64_t kMaxSafetensorsHeaderBytes = 100'000'000;
 
-/// The header `json` of a file that has `data_bytes` bytes after it; `where` names the file in errors. Throws
-/// kBadFormat naming entry and byte: for anything but the format's objects (unknown or repeated keys,
-/// repeated names, wrong types), for a rank beyond 8, and unless the entries cover all of the data once and
-/// each has the bytes of its dtype and shape. Throws kUnsupported for a dtype of the format that isn't ours.
+/// Parses the header `json` of a file that has `data_bytes` bytes after it; `where` names the file in errors.
+/// Throws kBadFormat naming the entry and the byte in these cases: the JSON isn't what the format prescribes
+/// (unknown or repeated keys, repeated names, wrong types), a rank is above 8, the entries don't cover all of
+/// the data exactly once, or an entry's size doesn't match its dtype and shape. Throws kUnsupported for a
+/// dtype of the format that Isochron doesn't have.
 SafetensorsHeader parse_safetensors_header(std::string_view json, uint64_t data_bytes,
                                            const std::string& where);
 
-/// A file open for reading. Opening reads the header only; each tensor is read when asked for, straight into
-/// memory of its own.
+/// A file open for reading. Opening it reads only the header. Each tensor is read on request, directly into
+/// its own memory.
 class SafetensorsFile {
  public:
   /// Throws kIo, and as `parse_safetensors_header`.
@@ -55,7 +56,8 @@ class SafetensorsFile {
   const SafetensorsMetadata& metadata() const { return header_.metadata; }
   /// The entry of that name, or null.
   const SafetensorsEntry* find(std::string_view name) const;
-  /// Its tensor; a bool is any byte but 0. Throws kOutOfRange for an unknown name, kIo, kOutOfMemory.
+  /// Reads the tensor of that name; for bool, every nonzero byte is true. Throws kOutOfRange for an unknown
+  /// name, kIo, kOutOfMemory.
   Tensor read(std::string_view name) const;
 
  private:
@@ -65,21 +67,21 @@ class SafetensorsFile {
   std::map<std::string, size_t, std::less<>> index_;
 };
 
-/// A tensor that is made when it is its turn to be written.
+/// A tensor that is created only when it is about to be written.
 struct SafetensorsSource {
   std::string name;
   TensorSpec spec;
   std::function<Tensor()> make;  // of `spec`, any strides
 };
 
-/// Writes tensors of any dtype, complete or not at all, one in memory at a time. Larger dtypes come first, so
-/// that every tensor is aligned; equal input gives equal bytes. Throws kIo, kInvalidArgument for a repeated,
-/// reserved ("__metadata__") or not UTF-8 name and for an undefined tensor or one of another spec.
-/// `temporary_folder`: see write_file_atomically.
+/// Writes tensors of any dtype. The file is written completely or not at all, with one tensor in memory at a
+/// time. Larger dtypes come first, so that every tensor is aligned; equal input gives equal bytes. Throws
+/// kIo, and kInvalidArgument for a name that is repeated, reserved ("__metadata__") or not valid UTF-8, and
+/// for a tensor that is undefined or doesn't have its `spec`. `temporary_folder`: see write_file_atomically.
 void write_safetensors(const std::filesystem::path& path, std::span<const SafetensorsSource> sources,
                        const SafetensorsMetadata& metadata = {},
                        const std::filesystem::path& temporary_folder = {});
-/// The same for tensors that are there; contiguous ones are not copied.
+/// The same for existing tensors; contiguous tensors are not copied.
 void write_safetensors(const std::filesystem::path& path,
                        std::span<const std::pair<std::string, Tensor>> tensors,
                        const SafetensorsMetadata& metadata = {});

@@ -66,7 +66,7 @@ WeightRule where_kept(std::string kind, std::string name) {
 
 namespace {
 
-/// With the magnitudes for products in 8 bits: of a run that has them, and no one else's.
+/// Adds rules for the histories of products in 8 bits, which exist only in runs with such products.
 weight_tables::Rules with_histories(weight_tables::Rules rules,
                                     WeightRule (*rule)(std::string, std::string)) {
   for (const char* member : {"input_history", "kernel_history", "gradient_history"})

@@ -1,5 +1,5 @@
-// How other frameworks name and lay out what our layers own: one row a kind of layer and tensor. A new layer
-// adds its rows in weight_rules.cc and can then be loaded from and saved to every convention there.
+// How other frameworks name and lay out the tensors of our layers: one rule per kind of layer and tensor. To
+// load and save a new layer under all conventions here, add its rules in weight_rules.cc.
 #pragma once
 
 #include <functional>
@@ -19,49 +19,50 @@ enum class Convention : uint8_t {
   kPyTorch,   // names "1.weight", dense weights (out, in), convolutions (out, in, window...)
 };
 
-/// Some of a layer's tensors and those that hold the same elsewhere, usually one and one. What has no rule
-/// has the same name and layout there.
+/// Maps some tensors of a layer to the tensors with the same content in the other framework, usually one to
+/// one. A tensor without a rule has the same name and layout there.
 struct WeightRule {
-  /// Tensors of the one side made of those of the other, each in the order of its names.
+  /// Converts the tensors of one side to those of the other, each in the order of its names.
   using Conversion =
       std::function<std::vector<Tensor>(const Module& layer, const std::vector<Tensor>& tensors)>;
 
   std::string kind;  // Module::kind() of the layer
-  /// What the layer calls them, children's as paths: "output/kernel". "#" stands for any number, the same one
-  /// in all names of the rule, "@" in theirs for what a Sequential calls the layer. None: theirs alone, read
-  /// over.
+  /// The layer's names for them; a child's tensors as paths: "output/kernel". "#" stands for any number, the
+  /// same number in all names of the rule. In `theirs`, "@" stands for the name that a Sequential gives to
+  /// the layer. Empty: the tensors of `theirs` have no counterpart here and are skipped when read.
   std::vector<std::string> ours;
   std::vector<std::string> theirs;  // names below the layer's own; none: ours alone, left out
   Conversion to_theirs;
   Conversion to_ours;
-  /// Whether the rule is meant for tensors such as these; for all where empty.
+  /// Whether the rule applies to these tensors; if empty, it applies to all.
   std::function<bool(const std::vector<Tensor>& ours)> applies = {};
-  /// Either side may lack them: read where both have them.
+  /// Whether the tensors may be missing on either side; they are read if both sides have them.
   bool optional = false;
 };
 
-/// The table of a convention. Of several rules for a tensor the outermost layer's counts, then the first.
+/// The rules of a convention. If several rules match a tensor, the outermost layer's rule wins, then the
+/// first.
 std::span<const WeightRule> weight_rules(Convention convention);
 
-/// What a Sequential calls layers of this kind under a convention (numbered from the second on); under
-/// kPyTorch they go by position.
+/// The name that a Sequential gives to layers of this kind under a convention (from the second layer on, a
+/// number is appended). Under kPyTorch, layers are named by position instead.
 std::string_view layer_name(Convention convention, std::string_view kind);
 
-/// What a Sequential calls the layer that has this one as its child under a convention (numbered likewise),
-/// as Keras has "bidirectional" around an LSTM; empty where there is none.
+/// The name that a Sequential gives to the wrapper around this layer under a convention (numbered in the same
+/// way), such as Keras's "bidirectional" around an LSTM; empty if there is no wrapper.
 std::string_view wrapper_name(Convention convention, const Module& layer);
 
-// The usual rows; also for rules of one's own (WeightNaming::rules in weights.h).
+// Common rules; also for user-defined rules (WeightNaming::rules in weights.h).
 
 /// Another name, the same layout.
 WeightRule renamed(std::string kind, std::string ours, std::string theirs);
 /// Axis i of theirs is axis permutation[i] of ours.
 WeightRule permuted(std::string kind, std::string ours, std::string theirs, const Dims& permutation);
-/// Theirs that have no counterpart here: skipped when read, not written.
+/// Tensors of the other framework that have no counterpart here: skipped when read, not written.
 WeightRule read_over(std::string kind, std::string theirs);
-/// Ours that have no counterpart there: not written, and left as they are when read.
+/// Our tensors that have no counterpart there: not written, and left unchanged when read.
 WeightRule left_out(std::string kind, std::string ours);
-/// The same name and layout on both sides, where both have it.
+/// The same name and layout on both sides; the tensor may be missing on either side.
 WeightRule where_kept(std::string kind, std::string name);
 
 }  // namespace isochron::nn

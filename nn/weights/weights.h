@@ -18,18 +18,19 @@ namespace isochron::nn {
 
 /// What the tensors of a file are called and how they are laid out.
 struct WeightNaming {
-  /// Under kPyTorch paths are joined by dots, and the children of a Sequential go by their position, where an
-  /// activation in a layer counts as a layer after it, which it is there: Dense(8, kRelu) stands for two.
+  /// Under kPyTorch, paths are joined by dots and the children of a Sequential are named by position. In
+  /// PyTorch an activation is a layer of its own, so a layer here that has an activation counts as two:
+  /// Dense(8, kRelu) takes two positions.
   Convention convention = Convention::kIsochron;
-  /// From a name under the convention to the name in the file, where these differ.
+  /// Converts a name under the convention to the name in the file, if the two differ.
   std::function<std::string(const std::string& name)> rename = {};
-  /// Rules that go before the convention's, for modules of one's own.
+  /// Rules that take precedence over the convention's, for user-defined modules.
   std::vector<WeightRule> rules = {};
 };
 
-/// Writes all parameters and buffers built so far, complete or not at all. A shared variable is written once,
-/// under its first name; loading reads over its others. Throws kInvalidArgument when nothing is built or two
-/// get one name, kIo; kCaptureViolation in a capture.
+/// Writes all parameters and buffers built so far; the file is written completely or not at all. A shared
+/// variable is written once, under its first name; loading skips its other names. Throws kInvalidArgument if
+/// nothing is built or two tensors get the same name, kIo, and kCaptureViolation in a capture.
 struct SaveOptions {
   WeightNaming naming = {};
   /// kPyTorch adds "format": "pt", which its loaders ask for.
@@ -41,7 +42,8 @@ struct LoadOptions {
   WeightNaming naming = {};
   /// Whether a variable without a tensor, or a tensor without a variable, is an error.
   bool strict = true;
-  /// Leaves variables as they are whose tensor has another shape or dtype, instead of an error.
+  /// If a tensor's shape or dtype differs from its variable's, leaves the variable unchanged instead of
+  /// throwing.
   bool skip_mismatched = false;
 };
 
@@ -54,15 +56,15 @@ struct LoadReport {
 
   /// Whether nothing is missing, unexpected or mismatched.
   bool fits() const { return missing.empty() && unexpected.empty() && mismatched.empty(); }
-  /// The three lists for people, each on a line of its own and cut short; empty when all fits.
+  /// The three lists as readable text, one line per list, shortened if long; empty if everything fits.
   std::string str() const;
 };
 
-/// Fills the module's variables from a file; floating dtypes are converted to each other. Either all that
-/// fits is loaded or, on any error, nothing: all tensors are read before the first variable changes. Captured
-/// steps see the new content. Throws as SafetensorsFile; kOutOfRange or, where shapes or dtypes differ,
-/// kShapeMismatch, listing all that is missing, unexpected and mismatched; kInvalidArgument when nothing is
-/// built; kCaptureViolation in a capture.
+/// Fills the module's variables from a file; floating dtypes are converted to each other. All tensors are
+/// read before the first variable changes: on any error nothing is loaded, otherwise everything that fits.
+/// Captured steps see the new content. Throws the errors of SafetensorsFile; kOutOfRange or, if shapes or
+/// dtypes differ, kShapeMismatch, listing everything that is missing, unexpected or mismatched;
+/// kInvalidArgument if nothing is built; kCaptureViolation in a capture.
 LoadReport load_weights(Module& module, const std::filesystem::path& path, const LoadOptions& options = {});
 
 }  // namespace isochron::nn

@@ -1,4 +1,4 @@
-// What a recorder hands to the process that goes on with its run.
+// The data that a recorder hands to the process that continues its run.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -14,14 +14,14 @@ namespace {
 
 static_assert(std::is_trivially_copyable_v<Window>);
 
-/// In front of the windows of all classes.
+/// Precedes the windows of all classes.
 struct Head {
   char magic[8] = {'i', 's', 'o', 'b', 'a', 's', 'e', '4'};
   uint64_t window_bytes = sizeof(Window);
   int64_t classes = 0;
   RunTotals totals;
 };
-/// In front of those of one class.
+/// Precedes the windows of one class.
 struct ClassHead {
   int64_t length = 0;
   int64_t windows = 0;
@@ -108,9 +108,9 @@ void Recorder::seal_and_continue(std::string_view bytes) {
   totals.warmup_iterations = totals_.warmup_iterations;  // this process's own
   totals.warmup_ns = totals_.warmup_ns;
   totals_ = totals;
-  // What is counted from here on is of the iterations after those of the earlier process.
+  // Samples from now on count iterations after those of the earlier process.
   for (Sample& sample : samples_) sample.iteration = totals_.iterations;
-  // What the earlier process took belongs to the time from the first begin to the last end.
+  // The earlier process's time belongs to the time from the first begin to the last end.
   if (totals_.timed_iterations > 0) run_begin_ns_ = options_.clock() - totals_.elapsed_ns;
 }
 

@@ -281,25 +281,25 @@ constexpr CauseRule kRules[] = {
      kTimeGrows | kSlow,
      {{{"minor_faults.share", kAtLeast, 0.05}}}},
     {kReadAgain,
-     "cache the decoded data set in memory",
+     "cache the decoded dataset in memory",
      kSlow,
      {{{"disk_read_bytes.usual_per_iteration", kAtLeast, 1}}}},
     {kReadAgain,
-     "cache the decoded data set in memory",
+     "cache the decoded dataset in memory",
      kSlow,
      {{{"phase.data_wait.usual_share", kAtLeast, 0.3}, {"read_bytes.usual_per_iteration", kAtLeast, 1024}}}},
     {kReadAgain,
-     "cache the decoded data set in memory",
+     "cache the decoded dataset in memory",
      kTimeGrows,
      {{{"phase.data_wait.growth_share", kAtLeast, 0.5}, {"read_bytes.per_iteration", kAtLeast, 1024}}}},
     {kReadAgain,
-     "cache the decoded data set in memory",
+     "cache the decoded dataset in memory",
      kSlow,
      {{{"phase.unexplained.usual_share", kAtLeast, 0.3},
        {"read_bytes.usual_per_iteration", kAtLeast, 4096},
        {"read_bytes.usual_per_second", kAtLeast, 1e6}}}},
     {kReadAgain,
-     "cache the decoded data set in memory, or map files that fit in memory",
+     "cache the decoded dataset in memory, or map files that fit in memory",
      kTimeGrows | kSlow,
      {{{"major_faults.usual_per_second", kAtLeast, 100}, {"swap_bytes.last", kBelow, 1}}}},
     {kStarvation,
@@ -457,7 +457,7 @@ unsigned symptoms_of(const Evidence& evidence) {
   unsigned symptoms = kAlways;
   if (evidence.holds("time.growing")) symptoms |= kTimeGrows;
   for (std::string_view series : kMemorySeries) {
-    // What is taken once, however late, is no growth.
+    // Memory that is taken only once, however late, is no growth.
     const bool rises = evidence.get(fmt::format("{}.rise", series)).value_or(1) > 0;
     if (rises && evidence.holds(fmt::format("{}.growing", series))) symptoms |= kMemoryGrows;
   }
@@ -481,7 +481,7 @@ bool holds(const Condition& condition, const Evidence& evidence) {
   return false;
 }
 
-/// An empty entry for what isn't in the catalogue.
+/// Returns an empty entry for a cause that isn't in the catalogue.
 CatalogueEntry entry_of(std::string_view cause) {
   const auto found = std::ranges::find(kCatalogue, cause, &CatalogueEntry::cause);
   return found == std::end(kCatalogue) ? CatalogueEntry{} : *found;

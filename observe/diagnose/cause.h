@@ -144,11 +144,10 @@ struct Cause {
   std::vector<std::string> consequences = {};  // that hold as well and follow from it
 };
 
-/// Every cause whose symptom is there and whose conditions hold, in the table's order, but for those that
-/// another brings along; a quantity that isn't known holds no condition of kAtLeast and every one of kBelow.
-/// Growth (of time, memory, disk) that no row
-/// explains adds one "unexplained" with the phase that holds most of it. Empty when nothing asks for an
-/// explanation.
+/// All causes whose symptom is present and whose conditions hold, in the table's order, except those that
+/// another cause brings along. An unknown quantity fails every kAtLeast condition and meets every kBelow
+/// condition. Growth (of time, memory, disk) that no row explains adds one "unexplained" with the phase that
+/// holds most of it. Empty when there is no symptom.
 std::vector<Cause> attribute(const Evidence& evidence);
 
 }  // namespace isochron::observe

@@ -1,6 +1,6 @@
-// Says during a run that its iterations have begun to take longer, by the same verdict that ends it, so that
-// hours need not pass first. What led there is at hand: windows, samples and spikes reach back to the run's
-// beginning.
+// Reports during a run that its iterations have begun to take longer, using the same verdict as at the end of
+// a run, so that hours need not pass first. The data from before the growth is available: windows, samples
+// and spikes reach back to the run's beginning.
 #pragma once
 
 #include <optional>
@@ -11,12 +11,12 @@ namespace isochron::observe {
 
 struct DriftAlarmOptions {
   FlatnessOptions time = {};  // its confidence holds for all looks of a run together
-  double growth = 1.25;  // a look when the run has gone on for so many times as long as at the one before
+  double growth = 1.25;  // next look when the run has lasted this many times as long as at the previous look
 };
 
-/// Looks again and again at what `recorder` holds, which makes false alarms likelier than one look does: look
-/// k takes the 1 / (k (k + 1)) part of what is allowed for all (alpha spending, Lan and DeMets, "Discrete
-/// Sequential Boundaries for Clinical Trials", Biometrika 70, 1983). Growth is said when two
+/// Repeatedly judges what `recorder` holds. Repeated looks make a false alarm more likely than a single look,
+/// so look k may use only 1 / (k (k + 1)) of the total error probability (alpha spending, Lan and DeMets,
+/// "Discrete Sequential Boundaries for Clinical Trials", Biometrika 70, 1983). Growth is reported when two
 /// looks in a row find it.
 class DriftAlarm {
  public:
@@ -25,8 +25,8 @@ class DriftAlarm {
 
   /// Whether a look is due; costs a ns or two. Looks take at most half a percent of the time.
   bool due() const { return recorder_.totals().elapsed_ns >= next_ns_ && !raised_; }
-  /// The run, judged, when it was found growing twice in a row, which is said once; otherwise nothing. Takes
-  /// some ten ms and allocates: to be called between iterations, or in a scope of callbacks.
+  /// The report of the run when it was found growing twice in a row, which is reported once; otherwise
+  /// nothing. Takes some ten ms and allocates: call it between iterations, or in a scope of callbacks.
   std::optional<RunReport> look();
   int looks() const { return looks_; }
 

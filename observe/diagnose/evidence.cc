@@ -71,7 +71,7 @@ constexpr size_t kLevels = 8;
 /// The medians of eight parts of a run.
 using Levels = std::array<double, kLevels>;
 
-/// Nothing of fewer than two values a part.
+/// nullopt if there are fewer than two values per part.
 std::optional<Levels> levels_of(std::span<const double> values) {
   if (values.size() < 2 * kLevels) return std::nullopt;
   Levels levels{};
@@ -82,9 +82,9 @@ std::optional<Levels> levels_of(std::span<const double> values) {
   return levels;
 }
 
-/// How steadily a level rises: the share of steps between the parts that go up. 0 where either half of the
-/// run gains less than a tenth of the whole, or a step gives back as much: what fills once and then stays is
-/// no steady rise.
+/// How steadily a level rises: the share of the steps between neighboring parts of the run that go up. 0 if
+/// either half of the run gains less than a tenth of the whole gain, or if a step drops by as much: a level
+/// that fills once and then stays doesn't rise steadily.
 double rise(const Levels& levels) {
   constexpr double kPart = 0.1;
   const double gained = levels.back() - levels.front();
@@ -99,9 +99,9 @@ double rise(const Levels& levels) {
   return up / (kLevels - 1.0);
 }
 
-/// The share of what a level gains that comes in its eight largest rises. What is set up once, or kept for
-/// each of a few checkpoints, comes in few; what grows with the steps comes in as many as there are samples.
-/// 1 where it gains nothing.
+/// The share of a level's gain that comes from its eight largest rises. Something that is set up once, or
+/// kept for each of a few checkpoints, rises a few times; something that grows with the steps can rise at
+/// every sample. 1 if the level gains nothing.
 double in_jumps(std::span<const double> values) {
   constexpr size_t kJumps = 8;
   std::vector<double> gains;
@@ -120,10 +120,10 @@ double in_jumps(std::span<const double> values) {
   return gained > 0 ? largest / gained : 1;
 }
 
-/// A level whose sensor takes long, as if it had been read as often all along. The more there is to look
-/// through, the longer a reading takes and the longer it is held, so that late rises would look like jumps: a
-/// reading after a long time is taken for several, of a line. Those of the usual distance stand for
-/// themselves.
+/// The values of a slow sensor, resampled as if it had always been read equally often. The more there is to
+/// inspect, the longer a reading takes and the longer its value is kept, so that late rises would look like
+/// jumps. A reading after a long gap is therefore replaced by several on a straight line; readings at the
+/// usual distance stay as they are.
 std::vector<double> evenly_read(const RunReport& report, const SeriesReport& series) {
   const std::vector<double>& values = series.values;
   const SeriesReport* const readings = report.find_series("slow_readings");
@@ -147,10 +147,10 @@ std::vector<double> evenly_read(const RunReport& report, const SeriesReport& ser
   return result;
 }
 
-/// How many of the newest jumps of a level are each about twice the one before: a list that grows takes twice
-/// the room when it is full, and then nothing for long, which is no steady rise. What moves less than an
-/// eighth of the largest jump is beside the list. None where the newest is so long ago that a list that still
-/// grows would have been full again.
+/// How many of the newest jumps of a level are each about twice the one before: a growing list doubles its
+/// memory when it is full and then takes nothing for long, which is no steady rise. Jumps smaller than an
+/// eighth of the largest are ignored. 0 if the newest jump is so long ago that a list that still grows would
+/// have filled up again.
 int doublings(std::span<const double> values) {
   constexpr double kJump = 16384, kBeside = 8, kLeast = 1.1, kMost = 2.7, kStillGrows = 0.4;
   double largest = 0;
@@ -183,7 +183,7 @@ void add_speed_up(RunReport& report, const SeriesReport& series) {
   if (early > 0) report.evidence.set(joined(series.name, "speed_up"), late / early);
 }
 
-/// The last of `values` that was read before `iteration`.
+/// The last value of the series that was read at or before `iteration`.
 double value_at(const RunReport& report, const SeriesReport& series, int64_t iteration) {
   double value = series.values.front();
   for (size_t i = 0; i < series.values.size() && report.sample_iterations[i] <= iteration; ++i)
@@ -191,8 +191,8 @@ double value_at(const RunReport& report, const SeriesReport& series, int64_t ite
   return value;
 }
 
-/// An iteration's part of a total: the median over eight parts of the run, in which what happens once counts
-/// for nothing. `at(i)` is the total at the i-th sample.
+/// The usual gain of a total per iteration: the median over eight parts of the run, which ignores anything
+/// that happens only once. `at(i)` is the total at the i-th sample.
 template <typename At>
 std::optional<double> usual_rate(const RunReport& report, size_t samples, const At& at) {
   if (samples < 2) return std::nullopt;
@@ -307,7 +307,7 @@ double share_of_time(const RunReport& report, const SeriesReport& series, size_t
   return iterations > 0 ? ns / (iterations * ns_an_iteration) : 0;
 }
 
-/// What the machine did: of the time, and how much more of it in the second half.
+/// The machine's influence: its share of the time, and how much larger it is in the second half.
 void add_machine(Evidence& evidence, const RunReport& report) {
   const double cores = std::max(1, report.machine.cores);
   const auto add = [&](const char* name, const char* series_name, double per) {
@@ -334,7 +334,7 @@ void add_machine(Evidence& evidence, const RunReport& report) {
   }
 }
 
-/// Saving is the owner of spikes also where the program gave it no phase.
+/// Saving owns the spikes even if the program gave it no phase.
 Phase owner_of(const SpikeReport& spikes) {
   const bool saving = spikes.label == kSavedLabel || spikes.label == kSavedBesideLabel;
   return saving ? Phase::kCheckpoint : spikes.owner;
@@ -356,9 +356,9 @@ double owners_share(const SpikeReport& spikes) {
   return all > 0 ? spikes.time_share * own / all : 0;
 }
 
-/// What was written that is neither a checkpoint nor an event file: logs, output. Records of runs from before
-/// event files were counted apart have these in it. What MPI sends over TCP is among the bytes written, so
-/// that over ranks only those count that reach storage.
+/// Sets what was written other than checkpoints and event files: logs, output. In records of runs from before
+/// event files were counted separately, they are included. MPI traffic over TCP counts as written bytes, so
+/// with several ranks only bytes that reach storage count.
 void add_logs(RunReport& report) {
   const SeriesReport* sent = report.find_series("sent_bytes");
   const bool over_ranks = sent != nullptr && sent->last > sent->first;
@@ -396,17 +396,17 @@ void add_steady_wait(Evidence& evidence, std::span<const Window> windows) {
 }  // namespace
 
 void add_evidence(const Recorder& recorder, Evidence& evidence) {
-  const Looks& looks = recorder.looks();
-  if (looks.iterations > 0) {
-    const auto count = static_cast<double>(looks.iterations);
-    evidence.set("subnormals.share", static_cast<double>(looks.subnormal) / count);
-    int64_t all = looks.gained_elsewhere_bytes;
-    for (const int64_t bytes : looks.gained_bytes) all += bytes;
-    const int64_t input = looks.gained_bytes[static_cast<size_t>(Phase::kDataWait)] +
-                          looks.gained_bytes[static_cast<size_t>(Phase::kHostToDevice)] +
-                          looks.gained_elsewhere_bytes;
+  const InspectedIterations& inspected = recorder.inspected();
+  if (inspected.iterations > 0) {
+    const auto count = static_cast<double>(inspected.iterations);
+    evidence.set("subnormals.share", static_cast<double>(inspected.subnormal) / count);
+    int64_t all = inspected.gained_elsewhere_bytes;
+    for (const int64_t bytes : inspected.gained_bytes) all += bytes;
+    const int64_t input = inspected.gained_bytes[static_cast<size_t>(Phase::kDataWait)] +
+                          inspected.gained_bytes[static_cast<size_t>(Phase::kHostToDevice)] +
+                          inspected.gained_elsewhere_bytes;
     const double share = all > 0 ? static_cast<double>(input) / static_cast<double>(all) : 0;
-    // A batch that is made in one phase and let go in another is no gain of the first.
+    // A batch that is created in one phase and freed in another is no gain of the first.
     constexpr double kMostOfGain = 2.5;
     evidence.set("gained_bytes.input_share", share > kMostOfGain ? 0 : share);
   }
@@ -473,7 +473,7 @@ void add_evidence(RunReport& report) {
     const double jumps = in_jumps(evenly_read(report, series));
     evidence.set(joined(series.name, "rise"), steadily);
     evidence.set(joined(series.name, "in_jumps"), jumps);
-    // What is there for a moment, such as a save under way, is no gain.
+    // Memory that is in use only for a moment, such as a save in progress, is no gain.
     if (levels) evidence.set(joined(series.name, "gained"), levels->back() - levels->front());
     // A run too short for a verdict may still show it plainly.
     const bool plain = series.verdict->kind == Flatness::kInconclusive && steadily >= kSteadily &&

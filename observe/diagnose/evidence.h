@@ -1,4 +1,4 @@
-// From a report to the numbers that causes are told by, and from these to the causes' names.
+// Derives from a report the numbers that identify causes, and from these the names of the causes.
 #pragma once
 
 #include "isochron/observe/diagnose/report.h"
@@ -6,13 +6,13 @@
 
 namespace isochron::observe {
 
-/// Sets what only the recorder knows: looks at single iterations, traced plans, files that were left.
+/// Sets what only the recorder knows: inspected single iterations, traced plans, files that were left behind.
 void add_evidence(const Recorder& recorder, Evidence& evidence);
 
 /// Sets in `report.evidence` every quantity that cause.h lists, beside what the caller knows.
 void add_evidence(RunReport& report);
 
-/// `report.causes` anew: what `attribute` finds, and the spikes that return on a beat.
+/// Recomputes `report.causes`: the result of `attribute`, plus the causes of periodic spikes.
 void name_causes(RunReport& report);
 
 }  // namespace isochron::observe

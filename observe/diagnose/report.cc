@@ -104,7 +104,7 @@ std::optional<Period> nearly_even(std::span<const int64_t> iterations) {
   return Period{std::llround(usual), share, share};
 }
 
-SpikeReport summarise_spikes(const RunData& data) {
+SpikeReport summarize_spikes(const RunData& data) {
   SpikeReport report;
   report.count = data.totals.spikes;
   report.time_share = static_cast<double>(data.totals.spike_excess_ns) /
@@ -225,7 +225,7 @@ RunReport make_report(const RunData& data, FlatnessVerdict time) {
     report.between_phase_ns[p] =
         static_cast<double>(totals.between_phase_ns[p]) / (in_scope ? iterations : timed);
   }
-  report.spikes = summarise_spikes(data);
+  report.spikes = summarize_spikes(data);
   if (data.allocations_counted) {
     report.heap_allocations_per_step = static_cast<double>(totals.heap_allocations) / iterations;
     report.allocating_steps = totals.allocating_iterations;

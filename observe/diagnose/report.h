@@ -61,8 +61,8 @@ struct SeriesReport {
 
 struct SpikeReport {
   int64_t count = 0;
-  /// With `label`, the owner that cost most among the newest spikes; where that is a phase without a label
-  /// and keeps no beat, one with a label that does goes before it, from a quarter of its cost on.
+  /// Phase and `label` of what cost most among the newest spikes. If that has no label and isn't periodic, a
+  /// labeled and periodic one is named instead, provided that it cost at least a quarter as much.
   Phase owner = Phase::kUnexplained;
   std::string label;
   std::optional<Period> period;      // of that owner's

@@ -21,7 +21,7 @@ std::vector<SpikeRecord> records_of(const std::vector<Spike>& spikes) {
 }
 
 thread_local int64_t t_simulated_ns = 0;
-// More of them than this are no measurement, but a mistake.
+// If more iterations than this would have to be given together, the input is a mistake, not a measurement.
 constexpr double kMostTogether = 1e9;
 
 }  // namespace

@@ -1,7 +1,6 @@
-// What a recorded run leaves behind before anything is concluded from it: windows, samples, spikes, totals
-// and the machine. Reports are made of it (report.h), at once or later from a file, so a verdict can be given
-// again, by other bounds or by a newer release, and two runs can be held against each other. A file
-// holds it as run_record.h says.
+// The data of a recorded run before any conclusion: windows, samples, spikes, totals and the machine. Reports
+// are made from it (report.h), at once or later from a file. So a run can be judged again, with other bounds
+// or by a newer release, and two runs can be compared. run_record.h describes the file.
 #pragma once
 
 #include <optional>
@@ -37,7 +36,7 @@ struct SpikeRecord {
 struct ClassData {
   int step_class = 0;
   int64_t total_ns = 0;          // of all its timed iterations
-  double window_iterations = 1;  // a window's on average, those between the timed ones too
+  double window_iterations = 1;  // mean per window, including untimed iterations in between
   std::vector<Window> windows;
 };
 
@@ -58,17 +57,17 @@ struct RunData {
   EventRecords events;
   Overhead overhead;
   MachineDescription machine;
-  TwinTurns turns;                // beside a twin; none where there was none
-  std::optional<RankData> ranks;  // where several train together
+  TwinTurns turns;                // turns with a twin; empty if there was none
+  std::optional<RankData> ranks;  // if several ranks train together
   ReportOptions options;
 };
 
 /// What `recorder` holds, now. Throws kInvalidArgument when it holds no iteration (after its seal).
 RunData run_data(const Recorder& recorder, std::string name, ReportOptions options = {});
 
-/// Another program's iterations, of which only the durations in ns are known, in order; the first `warmup`
-/// are left out. Throws kInvalidArgument when none is left, one isn't above 0 or above 2^62, or their median
-/// is below kLeastDurationNs, where whole ns would hide what a verdict looks for.
+/// The iterations of another program, given only by their durations in ns, in order; the first `warmup` are
+/// left out. Throws kInvalidArgument if none remains, if one isn't above 0 or is above 2^62, or if their
+/// median is below kLeastDurationNs, where rounding to whole ns would hide what a verdict looks for.
 inline constexpr double kLeastDurationNs = 50;
 RunData run_data(std::span<const double> durations_ns, std::string name, int64_t warmup = 0,
                  ReportOptions options = {});

@@ -12,18 +12,18 @@
 namespace isochron::observe {
 namespace {
 
-/// Of an update, what others must wait for a rank in a window for it to be the slow one there.
+/// The share of an update that others must wait for a rank in a window for it to count as slow there.
 constexpr double kLeastExcess = 0.05;
-/// Of the time, what a rank waits for cores beyond others for that to make it slow: on one machine ranks that
-/// are alike differ by up to 0.13, and a busy program on the core of one makes it 0.84.
+/// The least share of the time that a rank must wait for cores, beyond the other ranks, to count as slow: on
+/// one machine, identical ranks differ by up to 0.13; a busy program on the core of one makes it 0.84.
 constexpr double kLeastCoreWait = 0.25;
 constexpr double kWorthTelling = 0.1;  // of what makes a rank slow
 /// How much longer than others' its messages must take for the link of a rank to be slow.
 constexpr double kSlowLink = 2;
 constexpr double kLeastLinkExcessNs = 300'000;
 
-/// Neighbours as one, so that at most kParts remain: what takes turns with a rank on its core does so for
-/// milliseconds, which one update feels and the next doesn't.
+/// Merges neighboring windows, so that at most kParts remain: a program that shares a rank's core runs for
+/// milliseconds at a time, which affects one update but not the next.
 std::vector<RankWindow> in_parts(std::span<const RankWindow> windows) {
   constexpr size_t kParts = 16;
   std::vector<RankWindow> parts;
@@ -47,7 +47,7 @@ double median_of_others(size_t rank, size_t ranks, const Value& value) {
   return median(others);
 }
 
-/// What a rank's work took in a window beyond that of the others, per update.
+/// How much longer a rank's work took in a window than the others', per update.
 double excess_ns(const RankWindow& window, size_t rank) {
   const double others = median_of_others(
       rank, window.ranks.size(), [&](size_t r) { return static_cast<double>(window.ranks[r].work_ns); });
@@ -78,7 +78,7 @@ double total(std::span<const RankWindow> windows, int64_t RankWindow::*number) {
   return sum;
 }
 
-/// What the machine did to a rank during the run beyond what it did to the others, in ns.
+/// How much more the machine delayed a rank during the run than it delayed the others, in ns.
 double more_of(const RankData& data, size_t rank, int64_t RankDescription::*reading) {
   const auto known = [&](size_t r) {
     return static_cast<double>(std::max<int64_t>(0, data.ranks[r].*reading));
@@ -86,7 +86,7 @@ double more_of(const RankData& data, size_t rank, int64_t RankDescription::*read
   return known(rank) - median_of_others(rank, data.ranks.size(), known);
 }
 
-/// Sets which part of the excess is what.
+/// Sets the shares of the excess by cause.
 void account(Straggler& straggler, const RankData& data, std::span<const RankWindow> windows) {
   const auto rank = static_cast<size_t>(straggler.rank);
   double excess = 0, input = 0;
@@ -98,21 +98,21 @@ void account(Straggler& straggler, const RankData& data, std::span<const RankWin
   }
   if (excess <= 0) return;
   straggler.input_share = input / excess;
-  // The machine's readings are of all of the run.
+  // The machine's readings cover the whole run.
   const double whole =
       excess * total(data.windows, &RankWindow::updates) / total(windows, &RankWindow::updates);
   straggler.throttled_share = more_of(data, rank, &RankDescription::throttled_ns) / whole;
   straggler.waited_share = more_of(data, rank, &RankDescription::waited_ns) / whole;
 }
 
-/// Where a rank waits for cores more than others, by more than what the work of the slowest takes longer.
+/// Finds a rank that waits for cores more than the others, by more than the slowest rank's excess of work.
 void look_at_cores(Straggler& straggler, const RankData& data) {
   const double time =
       total(data.windows, &RankWindow::longest_ns) + total(data.windows, &RankWindow::communication_ns);
   for (size_t rank = 0; rank < data.ranks.size(); ++rank) {
     const double share = more_of(data, rank, &RankDescription::waited_ns) / std::max(1.0, time);
     if (share < kLeastCoreWait || share <= straggler.share) continue;
-    // The system counts what a quota takes among these waits.
+    // The system counts the time that a quota takes as part of these waits.
     const double throttled =
         std::clamp(more_of(data, rank, &RankDescription::throttled_ns) / (share * time), 0.0, 1.0);
     straggler = {.rank = static_cast<int>(rank),
@@ -124,8 +124,8 @@ void look_at_cores(Straggler& straggler, const RankData& data) {
   }
 }
 
-/// Where the messages of a rank take longer than others', and all wait for that: of the communication that
-/// nothing hides, the part by which they take longer.
+/// Looks for a rank whose messages take longer than the others', so that all ranks wait. The share is the
+/// part of the exposed communication (not hidden by computation) by which they take longer.
 void look_at_links(Straggler& straggler, const RankData& data) {
   if (data.ranks.size() < 3) return;
   const double communication_ns = total(data.windows, &RankWindow::communication_ns);

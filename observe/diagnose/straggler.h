@@ -9,25 +9,25 @@
 
 namespace isochron::observe {
 
-/// Of the rank that the others lose most time to: its work takes longer than the median of theirs, it waits
-/// for cores that other programs have, which delays what it sends, or its link is slow.
+/// The rank to which the others lose most time: its work takes longer than the median of theirs, it waits for
+/// cores that other programs have, which delays its messages, or its link is slow.
 struct Straggler {
   int rank = 0;
-  double slower = 1;  // its work against the others', in the median of windows
+  double slower = 1;  // its work divided by the others', in the median window
   double share = 0;   // of the time, that the others lose to it
   double steady = 0;  // of the windows, those in which they do
   // What accounts for its excess, as shares of it.
   double input_share = 0;
   double throttled_share = 0;  // by its CPU quota
   double waited_share = 0;     // for cores that other programs had
-  /// Of the time, waiting for cores, where that is what the others lose most to.
+  /// The share of the time spent waiting for cores, if the others lose most to that.
   double core_wait_share = 0;
-  /// How much longer messages take over its link, where that is what the others lose most to; else 0. Of two
-  /// ranks it can't be said whose link is slow.
+  /// The factor by which messages take longer over its link, if the others lose most to that; else 0. With
+  /// two ranks, it can't be determined whose link is slow.
   double link_slower = 0;
 };
 
-/// Over all of the run, or where `late` over its last quarter. Nothing of fewer than kLeastUpdates updates or
+/// Over the whole run, or over its last quarter if `late`. nullopt for fewer than kLeastUpdates updates or
 /// kLeastWindows windows.
 std::optional<Straggler> find_straggler(const RankData& data, bool late);
 inline constexpr int64_t kLeastUpdates = 64;

@@ -25,8 +25,8 @@ struct KernelRow {
 struct KernelTable {
   std::string function;
   int64_t steps = 0;       // calls of the function that were recorded whole
-  double ns_per_step = 0;  // of all rows and what is between
-  /// What lies in no kernel, median: the executor's own time, and the recording's.
+  double ns_per_step = 0;  // of all rows and the time between them
+  /// Median of the time outside kernels: the executor's own time, and the recording's.
   double between_ns_per_step = 0;
   std::vector<KernelRow> rows;  // largest share first
 };

@@ -135,9 +135,9 @@ std::string memory_table(std::span<const MemoryMoment> moments, const std::strin
   return text + "</table></div>\n";
 }
 
-/// At least 3:1 against white and nearly black, neighbours told apart.
-constexpr std::string_view kPartColours[] = {"#3987e5", "#2a9d5c", "#1497a8", "#d9730d", "#b59a1b", "#a05be0",
-                                             "#c061cb", "#8d6e63", "#7a8794", "#5b7083", "#e0484d"};
+/// At least 3:1 against white and nearly black, neighbors told apart.
+constexpr std::string_view kPartColors[] = {"#3987e5", "#2a9d5c", "#1497a8", "#d9730d", "#b59a1b", "#a05be0",
+                                            "#c061cb", "#8d6e63", "#7a8794", "#5b7083", "#e0484d"};
 
 std::string bar_markup(const ResidentSet& set) {
   const double total = static_cast<double>(std::max<int64_t>(set.total, 1));
@@ -148,11 +148,11 @@ std::string bar_markup(const ResidentSet& set) {
     const double share = 100 * static_cast<double>(bytes) / total;
     if (share < 0.05) continue;
     bar += fmt::format("<div style=\"width:{:.2f}%;background:{}\" title=\"{}, {}\"></div>", share,
-                       kPartColours[i], parts[i].words, bytes_text(static_cast<double>(bytes)));
+                       kPartColors[i], parts[i].words, bytes_text(static_cast<double>(bytes)));
     keys += fmt::format(
         "<tr><td><span class=\"key\" style=\"background:{}\"></span>{}</td><td>{}</td><td>{:.1f} "
         "%</td></tr>\n",
-        kPartColours[i], parts[i].words, bytes_text(static_cast<double>(bytes)), share);
+        kPartColors[i], parts[i].words, bytes_text(static_cast<double>(bytes)), share);
   }
   return fmt::format("{}</div>\n<table>\n<tr><th>resident</th><th>{}</th><th>share</th></tr>\n{}</table>\n",
                      bar, bytes_text(static_cast<double>(set.total)), keys);

@@ -55,7 +55,7 @@ summary { cursor: pointer; }
 }
 )";
 
-constexpr std::array<std::string_view, kPhaseCount> kPhaseColours = {
+constexpr std::array<std::string_view, kPhaseCount> kPhaseColors = {
     "#e8a33d", "#c061cb", "#3987e5", "#2ea583", "#8d99a6",
     "#d9544f", "#7a6cc9", "#5fb7c9", "#c7a17a", "#b0b7bf"};
 
@@ -130,7 +130,7 @@ Plot phases_plot(const RunReport& report) {
     PlotSeries series{.name = std::string(phase_name(static_cast<Phase>(p))),
                       .x = {},
                       .y = {},
-                      .colour = std::string(kPhaseColours[p])};
+                      .color = std::string(kPhaseColors[p])};
     for (size_t w = 0; w < windows.size(); ++w) {
       const Window& window = windows[w];
       sums[w] += static_cast<double>(window.phase_ns[p]) / static_cast<double>(window.iterations) / 1e3;
@@ -139,7 +139,7 @@ Plot phases_plot(const RunReport& report) {
     }
     plot.series.push_back(std::move(series));
   }
-  if (plot.series.size() < 2) plot.series.clear();  // one colour tells nothing
+  if (plot.series.size() < 2) plot.series.clear();  // one color tells nothing
   if (!plot.series.empty()) {
     // From zero.
     plot.series.push_back({.name = {}, .x = {plot.series[0].x.front()}, .y = {0}});
@@ -154,11 +154,11 @@ std::string phases_markup(const RunReport& report) {
   for (size_t p = 0; p < kPhaseCount; ++p) {
     const double share = 100 * report.phase_ns[p] / mean;
     if (share < 0.05) continue;
-    bar += fmt::format("<div style=\"width:{:.2f}%;background:{}\"></div>", share, kPhaseColours[p]);
+    bar += fmt::format("<div style=\"width:{:.2f}%;background:{}\"></div>", share, kPhaseColors[p]);
     rows += fmt::format(
         "<tr><td><span class=\"key\" style=\"background:{}\"></span>{}</td><td>{}</td><td>{:.1f} "
         "%</td></tr>\n",
-        kPhaseColours[p], phase_name(static_cast<Phase>(p)), duration_text(report.phase_ns[p]), share);
+        kPhaseColors[p], phase_name(static_cast<Phase>(p)), duration_text(report.phase_ns[p]), share);
   }
   return fmt::format(
       "<h3>Where the time goes</h3>\n{}</div>\n<table>\n<tr><th>phase</th><th>per iteration</th>"

@@ -19,7 +19,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr double kTextHeight = 12, kLine = 16, kLeft = 62, kRight = 12, kBottom = 42;
 /// At least 3:1 against white and nearly black, as in plots.
-constexpr std::array<std::string_view, PlanPicture::kMaxKinds> kKindColours = {
+constexpr std::array<std::string_view, PlanPicture::kMaxKinds> kKindColors = {
     "#3987e5", "#d9730d", "#2a9d5c", "#a05be0", "#e0484d", "#1497a8"};
 
 std::string shown_amount(int64_t bytes) { return bytes_text(static_cast<double>(bytes)); }
@@ -222,7 +222,7 @@ std::string marks_markup(const PlanPicture& picture, const Frame& frame) {
               "kernel at the peak: " + kernel_name(picture, picture.peak_kernel));
 }
 
-/// Kinds that are there, with their colours, in as many lines as they need; how far down they reach.
+/// Kinds that are there, with their colors, in as many lines as they need; how far down they reach.
 std::string legend_markup(const PlanPicture& picture, double width, double& y) {
   std::string text;
   double x = kLeft;
@@ -261,8 +261,8 @@ std::string style() {
       ".plan .thin{stroke:none}.plan .many{fill-opacity:.55;stroke:none}"
       ".plan .live{fill:none;stroke:var(--ink);stroke-width:1;pointer-events:none}"
       ".plan .mark{stroke:var(--ink);stroke-width:1.2;stroke-dasharray:5 4}";
-  for (size_t kind = 0; kind < kKindColours.size(); ++kind) {
-    text += fmt::format(".plan .k{}{{fill:{}}}", kind, kKindColours[kind]);
+  for (size_t kind = 0; kind < kKindColors.size(); ++kind) {
+    text += fmt::format(".plan .k{}{{fill:{}}}", kind, kKindColors[kind]);
   }
   return text;
 }

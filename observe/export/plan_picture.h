@@ -1,5 +1,5 @@
 // The plan of an arena as a picture: kernels in their order from left to right, offsets from bottom to top,
-// one rectangle a buffer, coloured by what it is for; what owns it is told on hover. Made from plain data, so
+// one rectangle a buffer, colored by what it is for; what owns it is told on hover. Made from plain data, so
 // that it can be drawn again from what a run has written (train/callbacks/plan_picture.h takes it from a
 // captured function, `isochron plan` from a file).
 //
@@ -42,7 +42,7 @@ struct PlanPicture {
 };
 
 /// One <svg> element, self-contained, light or dark as its reader's system is. Buffers that would be thinner
-/// than a unit of the drawing are drawn together with their neighbours of the same kind, hatched, with their
+/// than a unit of the drawing are drawn together with their neighbors of the same kind, hatched, with their
 /// number on hover; so many that at most kMaxShapes shapes remain. Throws kInvalidArgument for buffers
 /// outside of time and arena or with a kind that isn't there, more kinds than kMaxKinds, an empty arena, and
 /// a size below 200 x 150.

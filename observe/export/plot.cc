@@ -21,8 +21,8 @@ constexpr double kCharacter = 0.58, kDigit = 0.65;
 constexpr double kLeastArea = 0.5;  // of the height, for the plot itself
 constexpr double kLegendLine = 18, kSwatch = 18, kGap = 6;
 /// At least 3:1 against white and against nearly black.
-constexpr std::array<const char*, 6> kColours = {"#3987e5", "#d9730d", "#2a9d5c",
-                                                 "#a05be0", "#e0484d", "#1497a8"};
+constexpr std::array<const char*, 6> kColors = {"#3987e5", "#d9730d", "#2a9d5c",
+                                                "#a05be0", "#e0484d", "#1497a8"};
 
 struct Range {
   double low = std::numeric_limits<double>::infinity();
@@ -99,7 +99,7 @@ std::string short_text(double value) {
   return millions ? fmt::format("{:g}M", value / kMillion) : fmt::format("{:.6g}", value);
 }
 
-/// As many decimals as tell neighbouring ticks apart.
+/// As many decimals as tell neighboring ticks apart.
 std::vector<std::string> tick_labels(const std::vector<double>& ticks, bool logarithmic) {
   std::vector<std::string> labels;
   double largest = 0, step = std::numeric_limits<double>::infinity();
@@ -182,17 +182,17 @@ class Drawing {
     draw_axes();
     for (const PlotMark& mark : plot_.marks) draw(mark);
     if (plot_.filled) {  // the upper ones first, so that the lower ones cover what isn't theirs
-      for (size_t i = plot_.series.size(); i-- > 0;) fill(plot_.series[i], colour(i));
+      for (size_t i = plot_.series.size(); i-- > 0;) fill(plot_.series[i], color(i));
     } else {
-      for (size_t i = 0; i < plot_.series.size(); ++i) draw(plot_.series[i], colour(i));
+      for (size_t i = 0; i < plot_.series.size(); ++i) draw(plot_.series[i], color(i));
     }
     return text_ + "</svg>\n";
   }
 
  private:
-  const char* colour(size_t series) const {
-    const std::string& own = plot_.series[series].colour;
-    return own.empty() ? kColours[series % kColours.size()] : own.c_str();
+  const char* color(size_t series) const {
+    const std::string& own = plot_.series[series].color;
+    return own.empty() ? kColors[series % kColors.size()] : own.c_str();
   }
 
   void find_ranges() {
@@ -251,14 +251,14 @@ class Drawing {
       if (plot_.filled) {
         legend_ +=
             fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:g}\" height=\"{:g}\" fill=\"{}\"/>\n", x,
-                        middle - kText / 2, kSwatch, kText, colour(i));
+                        middle - kText / 2, kSwatch, kText, color(i));
       } else if (series.line) {
         legend_ += fmt::format(
             "<line x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\" "
             "stroke-width=\"2.5\"{}/>\n",
-            x, x + kSwatch, middle, middle, colour(i), dashes(series));
+            x, x + kSwatch, middle, middle, color(i), dashes(series));
       }
-      if (series.markers) legend_ += dot({x + kSwatch / 2, middle}, colour(i));
+      if (series.markers) legend_ += dot({x + kSwatch / 2, middle}, color(i));
       legend_ += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", x + kSwatch + kGap,
                              middle + kText / 3, escape_markup(series.name));
       x += width;

@@ -1,6 +1,6 @@
 // Line plots as SVG: a few series over common axes, with ticks at round numbers, a grid, a legend and a
 // title. Knows nothing of what is plotted; pages and reports put the text where they like. Axes and text take
-// the colour of their surroundings (currentColor), and the series' colours are legible on light and on dark.
+// the color of their surroundings (currentColor), and the series' colors are legible on light and on dark.
 #pragma once
 
 #include <span>
@@ -18,10 +18,10 @@ struct PlotSeries {
   bool line = true;
   bool markers = false;  // a dot at every point
   bool dashed = false;
-  std::string colour = {};  // "#3987e5"; empty: the next of the plot's own
+  std::string color = {};  // "#3987e5"; empty: the next of the plot's own
 };
 
-/// A dashed vertical line with a word beside it. Left out where x lies outside of what the series cover.
+/// A dashed vertical line with a label. Left out if x lies outside the range of the series.
 struct PlotMark {
   double x = 0;
   std::string label = {};
@@ -39,8 +39,8 @@ struct Plot {
   std::vector<PlotMark> marks = {};
 };
 
-/// In units of the drawing; text is 12 of them high. Where title and legend would leave the plot less than
-/// half of the height, it is higher by what that lacks.
+/// Size in units of the drawing; text is 12 units high. If title and legend would leave less than half of the
+/// height for the plot, the drawing becomes higher by the difference.
 struct PlotSize {
   double width = 760;
   double height = 320;

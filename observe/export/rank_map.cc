@@ -65,7 +65,7 @@ std::string left_out(const RankData& data, size_t most) {
 }
 
 /// Bluish below 1, orange above, full at half and at twice.
-std::string strength_colour(double ratio) {
+std::string strength_color(double ratio) {
   const double strength = std::clamp(std::log2(std::max(ratio, 1e-9)), -1.0, 1.0);
   return fmt::format("fill=\"{}\" fill-opacity=\"{:.3f}\"", strength < 0 ? "#3987e5" : "#d9544f",
                      0.06 + 0.94 * std::abs(strength));
@@ -101,7 +101,7 @@ std::string map_svg(const RankData& data, double width) {
           static_cast<double>(window.ranks[ranks[i].rank].work_ns) / static_cast<double>(window.updates);
       svg += fmt::format("<rect x=\"{:.2f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{:.1f}\" {}/>\n",
                          kMapLeft + column * static_cast<double>(w), y, column + 0.05, row - 1,
-                         strength_colour(work / usual));
+                         strength_color(work / usual));
     }
   }
   svg += fmt::format(
@@ -116,7 +116,7 @@ std::string map_svg(const RankData& data, double width) {
     svg += fmt::format(
         "<rect x=\"{0:.0f}\" y=\"{1:.0f}\" width=\"12\" height=\"12\" {2}/>\n<text x=\"{3:.0f}\" "
         "y=\"{4:.0f}\">{5}</text>\n",
-        x, bottom + 24, strength_colour(ratio), x + 16, bottom + 34, label);
+        x, bottom + 24, strength_color(ratio), x + 16, bottom + 34, label);
     x += 70;
   }
   return svg + "</svg>";

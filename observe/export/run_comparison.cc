@@ -171,7 +171,7 @@ void add_levels(RunComparison& result, const RunReport& first, const RunReport& 
     const double a = one.cumulative ? one.per_iteration : one.last;
     const double b = other->cumulative ? other->per_iteration : other->last;
     const double largest = std::max(std::abs(a), std::abs(b));
-    if (largest == 0 || std::abs(a - b) < 0.01 * largest) continue;  // what is the same, nobody asks for
+    if (largest == 0 || std::abs(a - b) < 0.01 * largest) continue;  // equal values aren't worth a row
     const bool bytes = one.name.find("bytes") != std::string::npos;
     const auto amount = [&](double value) {
       return (bytes ? bytes_text(value) : fmt::format("{:.4g}", value)) + (one.cumulative ? " per step" : "");
@@ -242,7 +242,7 @@ std::string conclude(const RunComparison& result) {
                      interval_text(medians), machine_clause(result), medians.ratio > 1 ? "slower" : "faster");
 }
 
-/// What the intervals hold.
+/// Explains the intervals.
 std::string explanation(const RunComparison& result) {
   const std::string means = fmt::format("Means: {}. ", interval_text(result.means));
   if (result.first_runs + result.second_runs > 2) {

@@ -48,7 +48,7 @@ struct RunComparison {
 /// Compares the main classes' windows after warm-up. A run's level is the midmean of its windows' medians (or
 /// means) in logarithms; what it can be off by is
 ///  - within the run: by the circular block bootstrap (statistics.h);
-///  - between runs, whose pages and neighbours differ though their programs are the same: a deviation of
+///  - between runs, whose pages and neighbors differ though their programs are the same: a deviation of
 ///    kBetweenRuns, worth kBetweenRunsDegrees degrees of freedom, pooled with that of the runs given (the
 ///    moderated t of Smyth, "Linear Models and Empirical Bayes Methods", Statistical Applications in Genetics
 ///    and Molecular Biology 3, 2004; that single runs don't show it: Kalibera and Jones, "Rigorous

@@ -195,7 +195,7 @@ Json block_json(const Plot& plot) {
                       {"line", one.line},
                       {"markers", one.markers},
                       {"dashed", one.dashed},
-                      {"colour", one.colour}});
+                      {"color", one.color}});
   }
   Json marks = Json::array();
   for (const PlotMark& mark : plot.marks) marks.push_back({{"x", mark.x}, {"label", mark.label}});
@@ -463,12 +463,12 @@ Table table_of(const Json& json) {
 }
 
 /// "#rrggbb" or nothing: it goes into a page as it is.
-std::string colour_of(const Json& json) {
-  std::string colour = text_of(json, "colour");
-  const bool plain = colour.size() == 7 && colour[0] == '#' &&
-                     colour.find_first_not_of("0123456789abcdefABCDEF", 1) == std::string::npos;
-  expect(colour.empty() || plain, fmt::format("'{}' is not a colour", colour.substr(0, 20)));
-  return colour;
+std::string color_of(const Json& json) {
+  std::string color = text_of(json, "color");
+  const bool plain = color.size() == 7 && color[0] == '#' &&
+                     color.find_first_not_of("0123456789abcdefABCDEF", 1) == std::string::npos;
+  expect(color.empty() || plain, fmt::format("'{}' is not a color", color.substr(0, 20)));
+  return color;
 }
 
 Plot plot_of(const Json& json) {
@@ -486,7 +486,7 @@ Plot plot_of(const Json& json) {
                       .line = one.at("line").get<bool>(),
                       .markers = one.at("markers").get<bool>(),
                       .dashed = one.at("dashed").get<bool>(),
-                      .colour = colour_of(one)};
+                      .color = color_of(one)};
     expect(series.x.size() == series.y.size(), "a plot's x and y are of different lengths");
     plot.series.push_back(std::move(series));
   }

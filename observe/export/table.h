@@ -12,8 +12,8 @@ struct Table {
   std::string title = {};
   std::vector<std::string> columns = {};
   std::vector<std::vector<std::string>> rows = {};
-  int own_row = -1;       // the one that the others are compared with
-  std::string says = {};  // one sentence on what is seen
+  int own_row = -1;       // the row that the others are compared with; -1: none
+  std::string says = {};  // one sentence that states what the table shows
 };
 
 /// For the console: title, aligned columns, the sentence. Ends with a newline.

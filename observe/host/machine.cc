@@ -87,7 +87,7 @@ void read_cpuinfo(MachineDescription& machine) {
 
 void read_limits(MachineDescription& machine) {
   machine.core_quota = core_quota();
-  // The unified hierarchy first, then the older one; inside a container both show the container's own group
+  // First the unified hierarchy, then the older one. Inside a container, both show the container's own group
   // at the root.
   auto memory = parse_int(first_line("/sys/fs/cgroup/memory.max"));
   if (!memory) memory = parse_int(first_line("/sys/fs/cgroup/memory/memory.limit_in_bytes"));
@@ -159,9 +159,9 @@ std::string_view read_file(int fd, std::span<char> text) {
 
 int open_to_read(const char* path) { return ::open(path, O_RDONLY | O_CLOEXEC); }
 
-/// The statistics of this process's own control group, where its hierarchy is mounted under `mount`; else
-/// those of the group at the mount, which is its own in a container. `controller`: as in /proc/self/cgroup,
-/// empty for version 2.
+/// Opens the statistics of this process's own control group if its hierarchy is mounted under `mount`.
+/// Otherwise opens those of the group at the mount, which in a container is the process's own group.
+/// `controller`: as in /proc/self/cgroup, empty for version 2.
 int open_group_statistics(std::string_view mount, std::string_view controller) {
   std::ifstream groups("/proc/self/cgroup");
   for (std::string line; std::getline(groups, line);) {
@@ -233,7 +233,7 @@ void Sensors::read(SensorReading& reading) {
     reading.involuntary_switches = usage.ru_nivcsw;
   }
   if (rusage usage; getrusage(RUSAGE_THREAD, &usage) == 0) reading.own_waits = usage.ru_nvcsw;
-  const int64_t own_bytes = g_read_by_sensors;  // the system counts a read once it is done
+  const int64_t own_bytes = g_read_by_sensors;  // the system counts a read when it has finished
   const std::string_view io = read_file(io_, text);
   reading.read_bytes = std::max<int64_t>(internal::parse_named(io, "rchar: ").value_or(0) - own_bytes, 0);
   reading.written_bytes = internal::parse_named(io, "wchar: ").value_or(0);
@@ -264,7 +264,7 @@ bool take_subnormal_note() {
   const unsigned state = _mm_getcsr();
   if ((state & (kOperandSubnormal | kTiny)) == 0) return false;
   _mm_setcsr(state & ~(kOperandSubnormal | kTiny));
-  // A tiny result that is flushed is noted too, and costs nothing.
+  // The processor flags a tiny result that is flushed as well, but that costs no time.
   return (state & kOperandSubnormal) != 0 || (state & kFlush) == 0;
 #else
   return false;
@@ -281,7 +281,7 @@ ReferenceKernel::ReferenceKernel() : work_(static_cast<size_t>(compute_threads()
 void ReferenceKernel::use_team(bool team) {
   constexpr int kTimings = 64;
   alone_.clear();
-  // A team of another size would have the OpenMP library make threads anew.
+  // A team of another size would make the OpenMP library create new threads.
   threads_ = team && compute_threads() == static_cast<int>(work_.size()) ? compute_threads() : 1;
   if (threads_ > 1 && !team_meets()) threads_ = 1;
   for (int i = 0; i < kTimings; ++i) time_ns();
@@ -322,8 +322,8 @@ void sweep(std::span<float> data, int times) {
   }
 }
 
-/// Where the threads of a team meet, without the system. A thread that waits in vain, since another was
-/// interrupted, goes home; the others then wait in vain too.
+/// A barrier for the threads of a team that makes no system call. A thread that waits in vain because another
+/// was interrupted gives up; the others then wait in vain too.
 class MeetingPoint {
  public:
   explicit MeetingPoint(int threads) : threads_(threads) {}

@@ -1,7 +1,7 @@
-// The machine: what it is (for `isochron doctor` and the environment sections of reports) and what it does to
-// us while a loop runs: memory, faults, context switches, stolen time, and a fixed reference kernel whose
-// time tells a slowed machine from a slowed program. Linux; what the system doesn't tell is left at its
-// default.
+// The machine: its description (for `isochron doctor` and the environment sections of reports), and its
+// influence on a running loop: memory, faults, context switches, stolen time, and a fixed reference kernel
+// whose time distinguishes a slowed machine from a slowed program. Linux only; values that the system doesn't
+// report keep their defaults.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ namespace isochron::observe {
 struct MachineDescription {
   std::string cpu_model;
   int cores = 0;                     // online
-  int usable_cores = 0;              // this process may run on (affinity)
+  int usable_cores = 0;              // cores that this process may run on (affinity)
   std::optional<double> core_quota;  // cgroup CPU limit, in cores
   int64_t memory_bytes = 0;
   std::optional<int64_t> memory_limit_bytes;  // cgroup limit where it is below memory_bytes
@@ -25,17 +25,17 @@ struct MachineDescription {
   std::string governor;                       // frequency governor; empty: unknown (virtual machines)
   std::string kernel;
   bool virtual_machine = false;
-  std::vector<std::string> isa;  // of the flags kernels care about, those present
+  std::vector<std::string> isa;  // those present of the flags that matter to kernels
 };
 MachineDescription describe_machine();
 /// "AMD EPYC, 2 cores, 8.0 GB, avx2 avx512f": one line.
 std::string machine_text(const MachineDescription& machine);
 
-/// What nobody tells.
+/// A reading that isn't available.
 inline constexpr int64_t kUnknownReading = -1;
 
-/// Readings of this process, its machine and its device. Levels where it says so, else totals since the
-/// start.
+/// Readings of this process, its machine and its device. Values marked "level" are current values; all others
+/// are totals since the start.
 struct SensorReading {
   int64_t rss_bytes = 0;  // level; may lag by 64 pages per core: the kernel counts in batches
   int64_t minor_faults = 0;
@@ -47,7 +47,7 @@ struct SensorReading {
   int64_t written_bytes = 0;  // to files, pipes, terminals and, by some libraries, to the network
   int64_t stored_bytes = 0;   // to files on storage, in whole pages
 
-  // Of the slow group; kUnknownReading where the system doesn't tell.
+  // The slow group; kUnknownReading if the system doesn't report a value.
   int64_t heap_bytes = kUnknownReading;         // level: handed out by malloc
   int64_t heap_free_bytes = kUnknownReading;    // level: kept by malloc, free
   int64_t swap_bytes = kUnknownReading;         // level
@@ -56,7 +56,7 @@ struct SensorReading {
   int64_t thermal_throttles = kUnknownReading;  // of core 0
   int64_t clock_khz = kUnknownReading;          // level: of core 0
 
-  // Of a device, where one supplies them.
+  // Readings of a device, if one supplies them.
   int64_t device_in_use_bytes = kUnknownReading;    // level
   int64_t device_reserved_bytes = kUnknownReading;  // level
   int64_t device_retries = kUnknownReading;       // requests that succeeded after free memory was given back
@@ -66,9 +66,9 @@ struct SensorReading {
   int64_t device_throttled_ns = kUnknownReading;  // below its clocks, by temperature or power limit
 };
 
-/// Where a recorder reads the machine from (RecorderOptions::sensors). Another source in place of `Sensors`
-/// plays a machine that throttles, swaps or steals, or adds what a device tells. Called on the recording
-/// thread; nothing may allocate.
+/// The source from which a recorder reads the machine (RecorderOptions::sensors). Replace `Sensors` with
+/// another source to simulate a machine that throttles, swaps or steals, or to add the readings of a device.
+/// Called on the recording thread; must not allocate.
 class SensorSource {
  public:
   virtual ~SensorSource() = default;
@@ -77,17 +77,17 @@ class SensorSource {
   /// Sets the slow group, which may take long: the heap is walked through block by block, and the system
   /// takes 10 to 100 us for its own statistics.
   virtual void read_slow(SensorReading& reading) = 0;
-  /// How long the recording thread has waited for a core while it could have run, in ns since its start, and
-  /// with it what others of the team did after `watch_team`: a step whose kernels share out their work waits
-  /// for each of them. 0 where the system doesn't tell.
+  /// The total time in ns since its start that the recording thread waited for a core while it was ready to
+  /// run. After `watch_team`, includes the waits of the other threads of the team: a step whose kernels share
+  /// their work waits for each of them. 0 if the system doesn't report it.
   virtual int64_t waited_ns() = 0;
   virtual void watch_team(bool team) = 0;
-  /// What the reference kernel takes now, in place of running it.
+  /// The time to use for the reference kernel instead of running it.
   virtual std::optional<double> reference_ns() { return std::nullopt; }
 };
 
-/// The machine's own, for the thread that makes the object. Keeps the files of /proc and /sys open that it
-/// reads.
+/// The machine's own sensors, for the thread that creates the object. Keeps the files in /proc and /sys that
+/// it reads open.
 class Sensors final : public SensorSource {
  public:
   Sensors();
@@ -96,10 +96,10 @@ class Sensors final : public SensorSource {
   ~Sensors() override;
   void read(SensorReading& reading) override;
   void read_slow(SensorReading& reading) override;
-  /// Both.
+  /// Reads both groups.
   SensorReading read();
   int64_t waited_ns() override;
-  /// As many handles are open afterwards as before.
+  /// Doesn't change the number of open handles.
   void watch_team(bool team) override;
 
  private:
@@ -111,35 +111,35 @@ class Sensors final : public SensorSource {
   int stat_ = -1;
   int io_ = -1;
   std::array<int, kSlowFiles> slow_{};  // in the order of SlowFile (machine.cc)
-  std::vector<int> schedules_;          // this thread's, and a place for each of the team's others
+  std::vector<int> schedules_;          // this thread's, and one slot for each other thread of the team
   size_t watched_ = 1;
 };
 
-/// Whether the calling thread has computed with subnormal numbers, not flushed to zero, since the last call:
-/// the processor notes it at no cost. False where it can't tell.
+/// Whether the calling thread has computed with subnormal numbers that weren't flushed to zero since the last
+/// call; the processor records this at no cost. False if it can't be determined.
 bool take_subnormal_note();
 
 /// A fixed piece of work that keeps a core's execution units busy: independent multiplies and adds over 1 KB.
 /// It slows with the clock and, above all, when another thread shares the core, which a dependent chain
 /// hardly notices and which on rented machines comes and goes unseen. About 1 us on a core of 2023.
 ///
-/// On a team all threads do it at the same time as well, in rounds: each works on what its neighbour has just
-/// written, after all have met. That shows when the host moves a machine's cores apart: a line of the other
-/// core then takes 350 ns instead of 45, and a step whose kernels share out their work takes up to twice as
-/// long while each core by itself is as fast as before.
+/// On a team, all threads also run it at the same time, in rounds: after a barrier, each works on the data
+/// that its neighbor has just written. This shows when the host moves a machine's cores apart: a cache line
+/// of the other core then takes 350 ns instead of 45, and a step whose kernels share their work takes up to
+/// twice as long, although each core alone is as fast as before.
 class ReferenceKernel {
  public:
-  /// Can run on one thread, and on all compute_threads() there are now.
+  /// Can run on one thread, and on all compute_threads() that exist at construction.
   ReferenceKernel();
-  /// On one thread, as a new one is, or on the team too, unless its threads come too late to meet: where they
-  /// sleep between two loops, or other programs have their cores. Forgets the lowest levels. Doesn't
-  /// allocate.
+  /// Runs on one thread, like a new kernel, or also on the team, unless its threads arrive too late to meet:
+  /// because they sleep between two loops, or because other programs have their cores. Resets the lowest
+  /// levels. Doesn't allocate.
   void use_team(bool team);
   int threads() const { return threads_; }
-  /// Runs it twice on this thread and returns the second duration in ns, the first having brought code and
-  /// data back into the caches; on a team times what its duration is above the lowest, where that is more
-  /// than half as much again. At most `kMostTimes` quiet ones, since an interruption says nothing about
-  /// speed.
+  /// Runs the kernel twice on this thread and returns the second duration in ns; the first run brings code
+  /// and data back into the caches. On a team, multiplies it by the ratio of the team's duration to its
+  /// lowest, if that ratio is above 1.5. Returns at most `kMostTimes` times the quiet duration, since an
+  /// interruption says nothing about speed.
   double time_ns();
   /// The lowest level seen on one thread: the smallest median of five timings.
   double quiet_ns() const { return alone_.lowest; }
@@ -168,13 +168,13 @@ class ReferenceKernel {
   double run_alone();
   double run_team();
 
-  std::vector<Work> work_;  // a thread's
+  std::vector<Work> work_;  // one per thread
   int threads_ = 1;
   Level alone_, team_;
 };
 
-/// File descriptors this process has open; -1 where /proc is missing. Doesn't allocate; fits a recorder's
-/// gauge.
+/// The number of file descriptors that this process has open; -1 if /proc is missing. Doesn't allocate, so a
+/// recorder's gauge may call it.
 int64_t open_file_handles();
 
 namespace internal {

@@ -1,5 +1,6 @@
-// What else the machine is doing, for `isochron doctor`: other programs' use of the cores, time that a
-// hypervisor took, memory that is left. Linux; what the system doesn't tell is left at its default.
+// What else the machine is doing, for `isochron doctor`: other programs' use of the cores, time that the
+// hypervisor took, and available memory. Linux only; values that the system doesn't report keep their
+// defaults.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,7 @@
 namespace isochron::observe {
 
 struct MachineLoad {
-  double busy_cores = 0;    // used by anything, over the time that was looked at
+  double busy_cores = 0;    // used by any program, over the measured time
   double own_cores = 0;     // of them, by this process
   double stolen_cores = 0;  // given to other machines
   double load_average = 0;  // of the last minute
@@ -16,7 +17,7 @@ struct MachineLoad {
   int64_t swap_bytes = 0;  // in use
 };
 
-/// Looks for `seconds`, during which this thread sleeps.
+/// Measures for `seconds`, during which this thread sleeps.
 MachineLoad measure_load(double seconds);
 
 namespace internal {

@@ -128,7 +128,7 @@ ResidentSet reconcile(std::istream& smaps, const OwnMemory& own, const HeapTotal
     if (mapping.of_file && executable(mapping)) programs.insert(mapping.path);
   }
   ResidentSet set;
-  int64_t heap_resident = 0, rest = 0;  // of malloc's arenas; of what the mappings alone don't tell
+  int64_t heap_resident = 0, rest = 0;  // of malloc's arenas; of mappings of unclear origin
   for (size_t i = 0; i < mappings.size(); ++i) {
     const Mapping& mapping = mappings[i];
     const Mapping* before = i > 0 && mappings[i - 1].end == mapping.begin ? &mappings[i - 1] : nullptr;
@@ -146,7 +146,7 @@ ResidentSet reconcile(std::istream& smaps, const OwnMemory& own, const HeapTotal
     } else if (executable(mapping)) {
       set.generated_code += mapping.resident;
     } else if (before != nullptr && before->of_file && programs.contains(before->path)) {
-      set.program += mapping.resident;  // data that begins as zeros has no place in the file
+      set.program += mapping.resident;  // zero-initialized data isn't stored in the file
     } else if (before != nullptr && before->guard() && before->size() == kGuardBytes) {
       // A stack grows down to its guard; above it, the system may have joined another mapping to it.
       const uint64_t longest = stack_bytes - std::min(stack_bytes, kGuardBytes);

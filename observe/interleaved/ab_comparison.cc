@@ -13,16 +13,16 @@
 namespace isochron::observe {
 namespace {
 
-/// Of the pairs, on either side.
+/// The share of the pairs that is trimmed on each side.
 constexpr double kTrimmed = 0.2;
-/// Of a turn's iterations: more than one in seven, for what is done every eight or ten is not to be among the
-/// usual ones of one turn and not of the next.
+/// Shares of a turn's iterations. kLongest is more than one in seven: work that is done every eight or ten
+/// iterations must not count as usual in one turn and not in the next.
 constexpr double kLongest = 0.15, kFirst = 0.1;
 constexpr size_t kFewest = 4;
-/// Normal quantiles. Flat takes two one-sided tests of each change, a change a two-sided one of both; three
-/// looks share the error.
+/// Normal quantiles. Flat needs two one-sided tests of each change; growing or shrinking needs a two-sided
+/// test of both. The error probability is shared by three looks.
 constexpr double kFlatQuantile = 2.13, kChangeQuantile = 2.64;
-/// What else may change between two processes meanwhile: standard deviation, relative.
+/// Standard deviation of other changes between two processes during the run, relative.
 constexpr double kUnknown = 0.003;
 
 struct Mean {
@@ -35,12 +35,12 @@ Mean trimmed_mean(std::vector<double> values) {
   const size_t trimmed = static_cast<size_t>(kTrimmed * static_cast<double>(values.size()));
   const std::span<const double> kept(values.data() + trimmed, values.size() - 2 * trimmed);
   const double value = mean(kept);
-  double centre = 0, squares = 0;
-  for (double& winsorised : values) {
-    winsorised = std::clamp(winsorised, kept.front(), kept.back());
-    centre += winsorised / static_cast<double>(values.size());
+  double center = 0, squares = 0;
+  for (double& winsorized : values) {
+    winsorized = std::clamp(winsorized, kept.front(), kept.back());
+    center += winsorized / static_cast<double>(values.size());
   }
-  for (const double winsorised : values) squares += (winsorised - centre) * (winsorised - centre);
+  for (const double winsorized : values) squares += (winsorized - center) * (winsorized - center);
   const double variance = squares / static_cast<double>(values.size() - 1);
   return {value, std::sqrt(variance / static_cast<double>(values.size())) / (1 - 2 * kTrimmed)};
 }

@@ -11,22 +11,22 @@ namespace isochron::observe {
 namespace {
 
 constexpr double kTurnSeconds = 0.003;
-/// After a change of core its caches fill again.
+/// The number of pairs before the next change of core; after a change, the caches must refill.
 constexpr size_t kPairsOnCore = 8;
 /// Turns in which nothing was timed.
 constexpr size_t kMostInVain = 500;
-/// The error of a change is that of two levels; as long as this they go on in any case, which makes it one
-/// that is known.
+/// The error of a change combines the errors of two levels. The turns continue for at least kLeastSeconds in
+/// any case, so that the error itself is well known.
 constexpr double kErrorWanted = 0.004;
 constexpr double kLeastSeconds = 0.4;
 
-/// Of a loop that is this process: the time to go that is kept for its second time beside the twin, and a
-/// turn of a twin that warms up.
+/// For a loop in this process: the remaining time that is reserved for its second comparison with the twin,
+/// and the length of a twin's turn during warm-up.
 constexpr double kOwnSecondsLeft = 1.5;
 constexpr double kWarmUpTurnSeconds = 0.05;
 
-/// Runs `body` while the others of this thread's team sleep, where it has worked with one: between parallel
-/// loops they look for the next for some ms, or for good (OMP_WAIT_POLICY), on the core of the twin's team.
+/// Runs `body` while the other threads of this thread's team sleep, if it has worked with one: between
+/// parallel loops, they spin for some ms or forever (OMP_WAIT_POLICY), on the core of the twin's team.
 void while_team_sleeps(const std::function<void()>& body) {
   std::atomic<bool> over = false;
   std::exception_ptr error;

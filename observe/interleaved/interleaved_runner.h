@@ -1,6 +1,6 @@
-// A loop and its twin in interleaved turns: turns of some 3 ms, of random length and order, so that nothing
-// periodic favours one, their first threads on one core at a time, whose neighbours both have, and their
-// others off it. What that is for: ab_comparison.h.
+// Runs a loop and its twin in interleaved turns of about 3 ms. Length and order are random, so that nothing
+// periodic favors either. Their first threads run on the same core, with the same neighbors, and their other
+// threads off it. ab_comparison.h explains the purpose.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@
 
 namespace isochron::observe {
 
-/// What a loop and its twin take at most for their pairs of turns, each time.
+/// The maximum time for the pairs of turns, each time that the loop and its twin take them.
 inline constexpr double kBesideTwinSeconds = 2;
 
-/// Plans the turns, and says when there are enough: once these tell a change of 1.5 % from none, or when
-/// `seconds` have passed and there are kLeastTurnPairs, or hundreds of turns were in vain.
+/// Plans the turns and decides when there are enough: when they distinguish a change of 1.5 % from none, when
+/// `seconds` have passed and there are kLeastTurnPairs, or when hundreds of turns were in vain.
 class InterleavedTurns {
  public:
   explicit InterleavedTurns(double seconds, uint64_t seed = 1);
@@ -25,7 +25,7 @@ class InterleavedTurns {
   struct Turn {
     double seconds = 0;      // of either
     bool loop_first = true;  // else its twin
-    int core = -1;           // that the first thread of both goes to before; -1: they stay where they are
+    int core = -1;           // the core to which both first threads move before; -1: they stay where they are
   };
   /// The next one; false: no more.
   bool next(const std::vector<TurnPair>& pairs, Turn& turn);
@@ -39,15 +39,15 @@ class InterleavedTurns {
   size_t turns_ = 0;
 };
 
-/// Gives both their turns and adds what they took to `pairs`. Ends early when one of them does.
+/// Gives both their turns and adds the times to `pairs`. Ends early if either of them ends.
 void run_interleaved(Worker& loop, Worker& twin, double seconds, std::vector<TurnPair>& pairs);
 
-/// For a loop that is this process: it calls `next` after each of its iterations, and its twin has turns
-/// within these calls, on whose time `running_ns` stands still. Before the run both are beside each other,
-/// then the loop runs, and shortly before its end they are again.
+/// For a loop that runs in this process. The loop calls `next` after each of its iterations. The twin's turns
+/// run within these calls, and `running_ns` doesn't count their time. The two take turns before the run and
+/// again shortly before its end.
 class BesideTwin {
  public:
-  /// `twin` does the same work, its turns' iterations noted by Turns::add.
+  /// `twin` does the same work and reports the iterations of its turns with Turns::add.
   explicit BesideTwin(Worker& twin) : twin_(twin) {}
 
   enum class Mark {
@@ -55,15 +55,16 @@ class BesideTwin {
     kRunBegins,  // what was recorded so far is warm-up
     kRunEnds,    // what comes is beside the twin
   };
-  /// First once the loop is warm. `left`: iterations of it that are to come. Throws what the twin has thrown.
+  /// Call it first when the loop is warm. `left`: the number of iterations to come. Rethrows errors of the
+  /// twin.
   Mark next(int64_t duration_ns, int64_t left);
-  /// What both were seen to do; nothing after where the loop was too short.
+  /// The turns of both; `after` is empty if the loop was too short.
   const TwinTurns& turns() const { return turns_; }
 
  private:
   enum class Stage { kWarmUp, kBefore, kRun, kAfter, kEnd };
   void begin(Stage stage);
-  /// Where the twin is first, it has its turn now. Else ends the stage.
+  /// If the twin goes first, it has its turn now. Ends the stage if there is no further turn.
   void begin_turn();
   void end_turn();
   TurnTimes twins_turn();

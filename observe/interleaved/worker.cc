@@ -75,7 +75,7 @@ bool write_all(int channel, const void* data, size_t bytes) {
 
 void answer(int channel, Head head, const std::string& text = "") {
   head.bytes = static_cast<int64_t>(text.size());
-  // Without a caller there is nobody to tell, and nothing to go on for.
+  // Without a caller there is nobody to report to and no reason to continue.
   if (!write_all(channel, &head, sizeof head) || !write_all(channel, text.data(), text.size())) _exit(1);
 }
 
@@ -92,7 +92,7 @@ void answer_error(int channel, const std::exception& error) {
   answer(channel, {.answer = Answer::kError, .code = static_cast<int64_t>(code)}, where + "\n" + text);
 }
 
-/// A copy of this process answers, and is gone.
+/// Forks a copy of this process, which answers and exits.
 void answer_from_copy(int channel, const std::function<std::string()>& snapshot) {
   const pid_t copy = fork();
   if (copy < 0) {
@@ -212,7 +212,7 @@ Worker::Worker(const Work& work) {
     std::fflush(nullptr);
     answer_error(ends[1], error);
   }
-  _exit(0);  // what the caller has made is the caller's to unmake
+  _exit(0);  // the caller must destroy the objects that it created
 }
 
 Worker::~Worker() {
@@ -228,7 +228,7 @@ Worker::~Worker() {
 void Worker::send(int64_t turn_ns, bool anew) {
   const Order order{turn_ns, anew};
   kill(process_, SIGCONT);
-  write_all(channel_, &order, sizeof order);  // a process that died is told by what it doesn't answer
+  write_all(channel_, &order, sizeof order);  // a process that died is detected by its missing answer
 }
 
 Worker::Message Worker::receive() {

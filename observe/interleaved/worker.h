@@ -1,8 +1,8 @@
-// Work that is done in a process of its own, a turn at a time, so that several can take turns on one machine:
-// each has its own heap, counters, threads and files, stands still between its turns (SIGSTOP, all its
-// threads), and meets the same moods of the machine as the others. What it prints is kept for its end.
+// Work that is done in a process of its own, one turn at a time, so that several processes can alternate on
+// one machine. Each has its own heap, counters, threads and files, is stopped between its turns (SIGSTOP, all
+// threads), and runs under the same machine conditions as the others. Its output is kept until it ends.
 //
-// The caller must not have computed anything in parallel before: the threads of OpenMP don't outlive a fork.
+// The caller must not have computed anything in parallel before: OpenMP's threads don't survive a fork.
 #pragma once
 
 #include <sys/types.h>
@@ -20,10 +20,10 @@
 
 namespace isochron::observe {
 
-/// Monotonic ns without those that this process stood still: between a worker's turns, and in StandStill.
+/// Monotonic ns, except those in which this process stood still: between a worker's turns, and in StandStill.
 int64_t running_ns();
 
-/// While it lives, others have their turns and `running_ns` doesn't go on.
+/// While an object exists, others have their turns and `running_ns` stands still.
 class StandStill {
  public:
   StandStill();
@@ -44,7 +44,7 @@ class TurnLog {
     durations_ns_[added_ % kMost] = static_cast<double>(duration_ns);
     ++added_;
   }
-  /// What was added, which goes.
+  /// Returns what was added, and clears the log.
   TurnTimes take() {
     return turn_times(std::span(durations_ns_).first(std::min(std::exchange(added_, 0), kMost)));
   }
@@ -55,8 +55,8 @@ class TurnLog {
   size_t added_ = 0;
 };
 
-/// The machine's own sensors, but of the totals of the whole machine only what they rise by between two
-/// readings within a turn: the rest may be others' turns.
+/// The machine's own sensors. Of the whole machine's totals, only the increase between two readings within a
+/// turn counts: the rest may be due to others' turns.
 class TurnSensors final : public SensorSource {
  public:
   void read(SensorReading& reading) override { sensors_.read(reading); }
@@ -70,7 +70,7 @@ class TurnSensors final : public SensorSource {
   SensorReading real_, own_{.thermal_throttles = 0};
 };
 
-/// The worker's side: `work` asks between its iterations.
+/// The worker's side of the turns; `work` calls it between iterations.
 class Turns {
  public:
   explicit Turns(int channel) : channel_(channel) {}
@@ -80,12 +80,12 @@ class Turns {
 
   /// Whether the present turn is over. Costs a reading of `running_ns`, unless the caller has one.
   bool over(int64_t now_ns) const { return now_ns >= until_ns_; }
-  /// Waits for the next turn; false: there is none, the work is to end. `snapshot` tells what is known so
-  /// far, if it is asked for: in a copy of the process, so that it leaves no trace in this one.
+  /// Waits for the next turn; false: there is none, and the work must end. If asked, `snapshot` returns what
+  /// is known so far. It is called in a copy of the process, so that it has no effect on this one.
   bool wait(const std::function<std::string()>& snapshot);
-  /// Whether the present turn begins the run anew: what was before it was warm-up. Once for each such turn.
+  /// Whether the present turn restarts the run: everything before was warm-up. True once for each such turn.
   bool take_anew() { return std::exchange(anew_, false); }
-  /// The work has come to what it was to do; turns from now on are for comparison alone.
+  /// The run is complete; further turns are only for comparison.
   void end_run() { run_ended_ = true; }
 
  private:
@@ -98,35 +98,35 @@ class Turns {
 
 /// Cores that this process may run on.
 std::vector<int> cores();
-/// This process's first thread stays on `core`, its others on the rest of `cores` where there are more; -1:
-/// all of them go where they like among `cores`.
+/// Pins this process's first thread to `core`, and its other threads to the rest of `cores`, if there are
+/// more. With -1, all of them may run on any of `cores`.
 void stay_on(int core, const std::vector<int>& cores);
 
 class Worker {
  public:
-  /// What it returns is the result. It begins with the first turn.
+  /// Its return value is the result. It starts with the first turn.
   using Work = std::function<std::string(Turns&)>;
-  /// Forks. The other process has none of the memory that is free in this one's heap, so that what it takes
-  /// shows. Throws kIo.
+  /// Forks. The new process starts without this one's free heap memory, so that memory it takes is visible.
+  /// Throws kIo.
   explicit Worker(const Work& work);
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
   /// Kills it where it hasn't ended.
   ~Worker();
 
-  /// A turn; returns the times of what it added (Turns::add) when it is over, nothing when the work has
-  /// ended. `anew`: see Turns. Throws what the work has thrown, as text, and kIo where the process died.
+  /// Runs one turn. Returns the times of the iterations that were added (Turns::add), or nothing if the work
+  /// has ended. `anew`: see Turns. Rethrows the work's error, as text; throws kIo if the process died.
   TurnTimes run(double seconds, bool anew = false);
-  /// From the next turn on, as the function of that name.
+  /// Like the function of the same name, from the next turn on.
   void stay_on(int core, const std::vector<int>& cores);
   bool ended() const { return ended_; }
-  /// Whether it has, or has said so (Turns::end_run).
+  /// Whether the work has ended, or has called Turns::end_run.
   bool run_ended() const { return ended_ || run_ended_; }
   /// What is known of the work so far; not once it has ended.
   std::string snapshot();
-  /// Lets it end where it hasn't; its result.
+  /// Lets the work end if it hasn't yet; returns its result.
   std::string finish();
-  /// What it has printed.
+  /// The output of the work so far.
   std::string printed() const;
 
  private:

@@ -92,8 +92,8 @@ void fill(proto::Node& to, const ListedNode& from) {
 
 int64_t EventFile::bytes_written() { return g_bytes_written.load(std::memory_order_relaxed); }
 
-HistogramSummary summarise(std::span<const float> values) { return summary_of(values); }
-HistogramSummary summarise(std::span<const double> values) { return summary_of(values); }
+HistogramSummary summarize(std::span<const float> values) { return summary_of(values); }
+HistogramSummary summarize(std::span<const double> values) { return summary_of(values); }
 
 struct EventFile::Impl {
   explicit Impl(const std::filesystem::path& path) : writer(path) {}

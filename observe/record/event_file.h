@@ -22,8 +22,8 @@ struct HistogramSummary {
   std::vector<double> limits, counts;
 };
 /// At most kMaxBuckets of equal width over the finite ones of `values`; others aren't counted.
-HistogramSummary summarise(std::span<const float> values);
-HistogramSummary summarise(std::span<const double> values);
+HistogramSummary summarize(std::span<const float> values);
+HistogramSummary summarize(std::span<const double> values);
 
 class EventFile {
  public:
@@ -37,7 +37,7 @@ class EventFile {
   EventFile& operator=(const EventFile&) = delete;
   ~EventFile();
 
-  /// Tells readers to forget what files of the folder have from `step` on: this one begins there anew.
+  /// Tells readers to discard the data from `step` on in other files of the folder: this file restarts there.
   void restart_at(int64_t step);
   void scalar(std::string_view tag, int64_t step, double value);
   void histogram(std::string_view tag, int64_t step, const HistogramSummary& values);
@@ -47,7 +47,7 @@ class EventFile {
   /// Hands what was written to the system, for readers to see. All five throw kIo.
   void flush();
   const std::filesystem::path& path() const { return path_; }
-  /// Of all event files that this process ever wrote.
+  /// The number of bytes that this process ever wrote to event files.
   static int64_t bytes_written();
 
  private:

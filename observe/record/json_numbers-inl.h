@@ -39,7 +39,7 @@ int64_t whole(const Json& json, const char* name, int64_t low = 0) {
   return whole_of(json.at(name), name, low);
 }
 
-/// JSON knows no NaN and no infinity: those are texts.
+/// JSON has no NaN and no infinity; they become strings.
 template <typename Json>
 Json number_json(double number) {
   if (std::isfinite(number)) return number;

@@ -1,5 +1,5 @@
-// How long the work of every rank took, over a run of any length, in fixed memory: where several ranks train
-// together each waits for the slowest, so that the time of an iteration doesn't show whose it is.
+// How long the work of every rank took, over a run of any length, in fixed memory. If several ranks train
+// together, each waits for the slowest, so the time of an iteration doesn't show which rank is slow.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 namespace isochron::observe {
 
-/// Of one rank and one update, or summed over several.
+/// The times of one rank in one update, or their sums over several updates.
 struct RankTimes {
   int64_t work_ns = 0;   // without waiting for other ranks
-  int64_t input_ns = 0;  // of it, waiting for input
+  int64_t input_ns = 0;  // part of it: waiting for input
 
   void add(const RankTimes& other) {
     work_ns += other.work_ns;
@@ -25,7 +25,7 @@ struct RankWindow {
   int64_t first_iteration = 0;  // of the run
   int64_t last_iteration = 0;
   int64_t updates = 0;
-  int64_t longest_ns = 0;        // of each update the work of the rank that took longest
+  int64_t longest_ns = 0;        // sum over the updates of the work of the slowest rank
   int64_t communication_ns = 0;  // of the recording rank: waiting that isn't for another rank's work
   std::vector<RankTimes> ranks = {};
 
@@ -52,13 +52,13 @@ struct RankData {
   std::vector<RankWindow> windows;
 };
 
-/// Windows of updates: when all are used, neighbours merge and new ones become twice as long.
+/// Windows of updates: when all are used, neighbors merge and new ones become twice as long.
 class RankSeries {
  public:
   static constexpr size_t kMaxWindows = 128;
-  /// Of no ranks until it is told of some.
+  /// Has no ranks.
   RankSeries() = default;
-  /// Allocates all that it will need.
+  /// Allocates all the memory that it will need.
   RankSeries(int own, int ranks);
 
   int own() const { return own_; }

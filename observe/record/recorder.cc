@@ -112,7 +112,7 @@ void Recorder::restart() {
   tracings_ever_ = 0;
   traces_mark_ = counter_value(Counter::kTraces);
   traced_ = looking_ = false;
-  looks_ = {};
+  inspected_ = {};
   for (Cost* cost : {&sample_cost_, &slow_cost_, &reference_cost_}) cost->sum_ns = cost->count = 0;
   files_before_ = written_files();
   next_slow_ns_ = 0;
@@ -201,8 +201,8 @@ double Recorder::timing_cost_ns() const {
   return (timed * timed_cost_ns() + (all - timed) * untimed_cost_ns_) / all;
 }
 
-/// How many iterations to let pass until the next that is timed: as many as not to, on average, by chance, so
-/// that nothing periodic in the loop is always hit or always missed.
+/// Draws how many iterations to skip before the next timed one. The number is random, with a mean that keeps
+/// timing within its share, so that nothing periodic in the loop is always hit or always missed.
 void Recorder::draw_untimed() {
   if (totals_.timed_iterations < kAllTimed) return;
   const double usual_ns =
@@ -222,8 +222,8 @@ void Recorder::draw_untimed() {
 void Recorder::charge_memory() {
   const int64_t own = own_bytes(), all = counter_value(Counter::kBytesInUse);
   const int64_t by_own = own - std::exchange(own_bytes_mark_, own);
-  looks_.gained_bytes[static_cast<size_t>(phase_)] += by_own;
-  looks_.gained_elsewhere_bytes += all - std::exchange(bytes_mark_, all) - by_own;
+  inspected_.gained_bytes[static_cast<size_t>(phase_)] += by_own;
+  inspected_.gained_elsewhere_bytes += all - std::exchange(bytes_mark_, all) - by_own;
 }
 
 /// This iteration is looked at: what costs too much to be done for each.
@@ -236,8 +236,8 @@ void Recorder::begin_look() {
 
 void Recorder::end_look() {
   looking_ = false;
-  ++looks_.iterations;
-  looks_.subnormal += take_subnormal_note();
+  ++inspected_.iterations;
+  inspected_.subnormal += take_subnormal_note();
 }
 
 void Recorder::Cost::add(int64_t ns) {
@@ -271,8 +271,8 @@ const char* Recorder::label_of_happening() const {
   return wrote ? kSavedLabel : nullptr;
 }
 
-/// A wait since the latest look may have met any class: each has its part by the time that it took since
-/// then.
+/// The waiting time since the latest reading may belong to any class of steps. It is distributed over the
+/// classes in proportion to the time that each has taken since then.
 void Recorder::read_waited() {
   const int64_t now_ns = sensors_.waited_ns();
   const int64_t waited_ns =

@@ -86,18 +86,18 @@ struct NamedSeries {
   std::vector<double> values;
 };
 
-/// What was seen in single iterations, one after each sample.
-struct Looks {
+/// Findings in single iterations: one iteration after each sample is inspected.
+struct InspectedIterations {
   int64_t iterations = 0;
   int64_t subnormal = 0;                            // of them, that computed with subnormal numbers
   std::array<int64_t, kPhaseCount> gained_bytes{};  // of tensors made by this thread, net, by phase
   int64_t gained_elsewhere_bytes = 0;               // by other threads
 };
 
-/// Labels of spikes whose iteration traced a plan; ran another plan than the one before; took a MiB or more
-/// from the system for good, as a pool that grows; wrote weights itself, in no phase of their own; or beside
-/// which another thread wrote some, which takes a core from the step. Where several hold, a plan traced comes
-/// first, then weights written beside, another plan, memory, weights written.
+/// Labels of spikes. Where several apply, the first of this order is used: the iteration traced a plan;
+/// another thread wrote weights at the same time, which takes a core from the step; the iteration ran another
+/// plan than the one before it; it took 1 MiB or more from the system and kept it (a pool that grew); it
+/// wrote weights itself, outside of the checkpoint phase.
 inline constexpr const char* kTracedLabel = "a plan traced";
 inline constexpr const char* kOtherPlanLabel = "another plan";
 inline constexpr const char* kTookMemoryLabel = "memory taken from the system";
@@ -223,7 +223,7 @@ class Recorder {
   std::vector<Spike> recent_spikes() const;
   const std::vector<Spike>& largest_spikes() const { return largest_spikes_; }
 
-  const Looks& looks() const { return looks_; }
+  const InspectedIterations& inspected() const { return inspected_; }
   /// The newest iterations that traced a plan when the one before didn't, oldest first.
   std::vector<int64_t> tracings() const;
   /// How many files the process had noted (core/files/written_files.h) when this run began.
@@ -346,7 +346,7 @@ class Recorder {
   int64_t waited_ns_ = 0;                        // at the latest look
   bool look_due_ = false, looking_ = false;      // at the next timed iteration, at the present one
   int64_t bytes_mark_ = 0, own_bytes_mark_ = 0;  // while looking
-  Looks looks_;
+  InspectedIterations inspected_;
   bool traced_ = false;  // in the latest iteration
   int64_t traces_mark_ = 0, switches_mark_ = 0, reserved_mark_ = 0, weights_mark_ = 0, own_weights_mark_ = 0;
   std::vector<int64_t> tracings_;

@@ -76,7 +76,7 @@ class Writer {
                      thread_id, arguments));
   }
 
-  /// What happened before the recording began stands at its beginning.
+  /// Events from before the recording are placed at its beginning.
   std::string time_of(int64_t ns) const { return microseconds(std::max<int64_t>(ns - began_ns_, 0)); }
 
   void span(const TraceEvent& event, int64_t thread_id) {

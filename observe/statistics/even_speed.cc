@@ -22,8 +22,9 @@ Values at(std::span<const double> values, std::span<const size_t> indices) {
   return result;
 }
 
-/// Windows' levels without the time in which the program could have run but others had the core. At least a
-/// tenth remains: the waiting is read between iterations, and may belong to a neighbour.
+/// The windows' levels minus the time in which the program was ready to run but others had the core. At least
+/// a tenth of a level remains: waiting time is read between iterations and may belong to a neighboring
+/// window.
 Values without_waiting(std::span<const double> levels, std::span<const double> waited) {
   Values result(levels.begin(), levels.end());
   if (waited.empty()) return result;
@@ -49,9 +50,10 @@ FlatnessInput input_of(const Levels& levels, const FlatnessInput& input) {
   return result;
 }
 
-/// How the machine's part in the means is found: by the kernel's means, or as it is in the medians.
+/// How the machine's share of the means is estimated: from the kernel's means, or by the factor found for the
+/// medians.
 enum class MeansBy { kMeans, kMedians };
-/// Whether waiting for a core is spread over the iterations, so that it is in the medians too, or in a few.
+/// Whether waiting for a core affects all iterations, and so the medians too, or only a few.
 enum class Waiting { kInFew, kInAll };
 
 /// The series without the machine's part.
@@ -70,8 +72,8 @@ Levels corrected(const FlatnessInput& input, const ReferenceSeries& kernel, Mean
   return result;
 }
 
-/// The windows with enough quiet iterations to be judged by these alone; none where they are too few, in all
-/// or in the first or last tenth.
+/// The windows with enough quiet iterations to be judged by these alone. Empty if there are too few such
+/// windows in the run, or in its first or last tenth.
 std::vector<size_t> quiet_windows(const FlatnessInput& input) {
   constexpr double kEnough = 0.2;  // of a window's iterations
   std::vector<size_t> kept;
@@ -86,7 +88,7 @@ std::vector<size_t> quiet_windows(const FlatnessInput& input) {
   return kept;
 }
 
-/// Indices within the judged part of a series, as those of all its windows.
+/// Converts the change point from an index among the judged windows to an index among all windows.
 void count_all_windows(FlatnessVerdict& verdict, const std::vector<size_t>& kept) {
   if (verdict.estimates.empty()) return;
   const size_t first = static_cast<size_t>(verdict.warmup_windows);
@@ -94,7 +96,7 @@ void count_all_windows(FlatnessVerdict& verdict, const std::vector<size_t>& kept
   verdict.change_point = static_cast<int>(kept[std::min(change, kept.size() - 1)] - kept[first]);
 }
 
-/// The verdict on quiet iterations alone; nothing where there aren't enough.
+/// The verdict on quiet iterations alone; nullopt if there are too few.
 std::optional<FlatnessVerdict> judge_quiet(const FlatnessInput& input, const FlatnessOptions& options) {
   const std::vector<size_t> kept = quiet_windows(input);
   if (kept.empty()) return std::nullopt;

@@ -32,8 +32,8 @@ std::vector<double> inversion_probabilities(size_t n) {
   return probabilities;
 }
 
-/// How many of the sorted slopes lie outside of the interval on either side, its ends not counted; nullopt
-/// when even the outermost slopes give less than the confidence.
+/// How many of the sorted slopes lie outside the interval on each side, not counting its endpoints. nullopt
+/// if even the outermost slopes don't reach the confidence.
 std::optional<size_t> slopes_outside(size_t n, double confidence) {
   const std::vector<double> probabilities = inversion_probabilities(n);
   const double tail = 0.5 * (1 - confidence);
@@ -50,7 +50,8 @@ std::vector<double> logarithms(std::span<const double> values) {
   return result;
 }
 
-/// What a slope of the logarithms makes of a run of n values, relative to its beginning.
+/// The change over a run of n values that a slope of their logarithms implies, relative to the run's
+/// beginning.
 double change_over(double slope, size_t n) { return std::expm1(slope * static_cast<double>(n - 1)); }
 
 /// The fewest values for which there is an interval.
@@ -60,8 +61,8 @@ size_t least_for(double confidence) {
   return n;
 }
 
-/// How many times more values would decide: half widths shrink with the root of their count. A change that
-/// can't be told from none needs an interval of half the bound.
+/// How many times as many values would decide: half widths shrink with the square root of their number. A
+/// change that can't be distinguished from zero needs an interval of half the bound.
 double times_to_decide(const ChangeEstimate& estimate, double bound) {
   const double half_width = 0.5 * (estimate.high - estimate.low);
   const bool none = estimate.low <= 0 && estimate.high >= 0;
@@ -84,13 +85,14 @@ void check_few_values(std::span<const double> values, const FlatnessOptions& opt
             "value {} is {}, expected a number above 0", i, values[i]);
 }
 
-/// The last values, where those before them are at another level.
+/// A step to another level near the end: how many values follow it, and the change.
 struct LateStep {
   size_t values = 0;
   double change = 0;  // relative
 };
 
-/// Of a median relative to `before`; of two in the middle the one that is nearer to it.
+/// The change of the median of `values` relative to `before`. Of two middle values, the one nearer to
+/// `before` counts.
 double change_of_level(std::span<const double> values, double before) {
   std::vector<double> sorted(values.begin(), values.end());
   std::ranges::sort(sorted);
@@ -99,11 +101,12 @@ double change_of_level(std::span<const double> values, double before) {
   return std::fabs(low) < std::fabs(high) ? low : high;
 }
 
-/// The clearest step beyond the bound after which two values follow, half of them all at most. A trend sees
-/// few of the pairs across it. One value alone may be an outlier, and so may be some of those before: by Mann
-/// and Whitney's U ("On a Test of Whether one of Two Random Variables is Stochastically Larger than the
-/// Other", Annals of Mathematical Statistics 18, 1947), approximately normal, one at a given place comes by
-/// chance once in a hundred times; of few values up to three times, where those two lie beyond all before.
+/// The clearest step beyond the bound that is followed by at least two values and by at most half of them. A
+/// trend sees few of the pairs across such a step. A single value may be an outlier, and so may some of the
+/// earlier ones. The test is Mann and Whitney's U ("On a Test of Whether one of Two Random Variables is
+/// Stochastically Larger than the Other", Annals of Mathematical Statistics 18, 1947), approximately normal.
+/// By chance, a step at a given place occurs once in a hundred times; with few values, if the last two lie
+/// beyond all earlier ones, up to three times.
 std::optional<LateStep> late_step(std::span<const double> values, double bound) {
   constexpr double kDeviations = 2.33;
   double clearest = 0;  // in deviations
@@ -112,7 +115,7 @@ std::optional<LateStep> late_step(std::span<const double> values, double bound) 
     const auto rest = values.first(values.size() - m), last = values.last(m);
     const double change = change_of_level(last, median(rest));
     if (std::fabs(change) <= bound) continue;
-    double above = 0;  // pairs of which the later is larger
+    double above = 0;  // pairs whose later value is larger
     for (const double later : last) {
       for (const double earlier : rest) above += later > earlier ? 1 : later == earlier ? 0.5 : 0;
     }

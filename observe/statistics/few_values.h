@@ -13,24 +13,25 @@
 
 namespace isochron::observe {
 
-/// Judged without a word on distribution below this many values; the first tenth, one at least, is warm-up.
+/// Series of fewer values than this are judged without assuming a distribution. The first tenth of the
+/// values, at least one, is warm-up.
 inline constexpr size_t kFewValues = 64;
 /// Fewer than this, warm-up included, are inconclusive.
 inline constexpr size_t kFewestValues = 5;
 
-/// Interval of the median slope between any two values, per index, that holds with at least `confidence`,
-/// whatever continuous distribution their independent errors have; ties make it wider than needed. nullopt
-/// when so few values give none. Throws kInvalidArgument for a confidence outside (0, 1). O(n^2) time and
-/// memory.
+/// Confidence interval of the median slope between any two values, per index. It holds with at least
+/// `confidence` for any continuous distribution of independent errors; ties make it wider than needed.
+/// nullopt if there are too few values for an interval. Throws kInvalidArgument for a confidence outside (0,
+/// 1). O(n^2) time and memory.
 std::optional<Interval> theil_sen_interval(std::span<const double> values, double confidence);
 
-/// Judges the change over the run that the trend makes, relative to its beginning: growing when the whole
-/// interval at `options.confidence` (95 %, shared out among `options.series`) lies above the bound, shrinking
-/// when below its negative; flat when the interval at 2 * confidence - 1 (90 %) lies within,
-/// unless two or more of the last values are at a level beyond the bound from those before; else
-/// inconclusive, with how many such values would decide. One outlier decides nothing. Of `options` counts no
-/// more. Levels and slope have the values' unit. Throws kInvalidArgument for a value that isn't above 0, more
-/// than a thousand values, or options out of range.
+/// Judges the change over the run that the trend implies, relative to its beginning. Growing: the whole
+/// interval at `options.confidence` (95 %, divided among `options.series`) lies above the bound. Shrinking:
+/// it lies below the negative bound. Flat: the interval at 2 * confidence - 1 (90 %) lies within the bound,
+/// unless two or more of the last values differ from the earlier ones by more than the bound. Otherwise
+/// inconclusive, with the number of values that would decide. A single outlier decides nothing. The rest of
+/// `options` is ignored. Levels and slope have the values' unit. Throws kInvalidArgument for a value that
+/// isn't above 0, more than a thousand values, or options out of range.
 FlatnessVerdict judge_few_values(std::span<const double> values, const FlatnessOptions& options = {});
 
 }  // namespace isochron::observe

@@ -77,8 +77,8 @@ bool reference_slowed(const FlatnessInput& input, const FlatnessOptions& options
                              [](const ChangeEstimate& estimate) { return estimate.low > 0; });
 }
 
-/// A run that is flat only because the machine became faster: growing where the windows show that the program
-/// follows the machine, else inconclusive. `verdict` is flat as measured.
+/// Checks whether a run is flat only because the machine became faster. Such a run is growing if the windows
+/// show that the program follows the machine, else inconclusive. `verdict` is flat as measured.
 FlatnessVerdict doubt_beside_a_faster_machine(FlatnessVerdict verdict, const FlatnessInput& input,
                                               const FlatnessOptions& options) {
   const FlatnessVerdict reference = judge_reference(input, options);
@@ -152,12 +152,12 @@ FlatnessVerdict judge_flatness(const FlatnessInput& input, const FlatnessOptions
   const auto cleared = [&even] { return even.kind == Flatness::kFlat || even.kind == Flatness::kShrinking; };
   const bool slowed = growing && !cleared() && reference_slowed(input, options);
   if (slowed && even.kind == Flatness::kGrowing) {
-    // A machine that slows steadily shows nothing between neighbours; then the program is taken to slow
-    // alike.
+    // If the machine slows steadily, neighboring windows don't show it; the program is then assumed to slow
+    // down in proportion.
     even = judge_at_even_speed(input, options, 1);
   }
   if (growing && even.kind == Flatness::kShrinking && waits(input)) {
-    // Not all of the waiting is in the steps: what they did without it lies between.
+    // Not all of the waiting falls into the steps: their change without it lies between the two values.
     even.reason = fmt::format("{} as measured, {} without the time spent waiting for a core",
                               percent(verdict.largest.change), percent(even.largest.change));
     even.kind = Flatness::kInconclusive;
@@ -165,7 +165,7 @@ FlatnessVerdict judge_flatness(const FlatnessInput& input, const FlatnessOptions
     return even;
   }
   const bool sharper = even.smallest_detectable_change < verdict.smallest_detectable_change;
-  // Growth that a sharper look doesn't find may be the machine's.
+  // Growth that the sharper verdict doesn't confirm may be due to the machine.
   const bool doubtful = sharper && even.kind == Flatness::kInconclusive;
   if (growing && !cleared() && !doubtful && (!slowed || even.kind == Flatness::kGrowing)) return verdict;
   if (even.kind == verdict.kind && !sharper) return verdict;
@@ -187,11 +187,10 @@ FlatnessVerdict judge_classes(std::span<const ClassInput> classes, const Flatnes
         classes.begin(), classes.end(),
         [](const ClassInput& a, const ClassInput& b) { return a.time_share < b.time_share; }));
   }
-  const auto weight =
-      [](const FlatnessVerdict& verdict) {  // growing decides before shrinking before inconclusive
-        constexpr int kWeights[] = {0, 3, 2, 1};
-        return kWeights[static_cast<size_t>(verdict.kind)];
-      };
+  const auto weight = [](const FlatnessVerdict& verdict) {  // precedence: growing, shrinking, inconclusive
+    constexpr int kWeights[] = {0, 3, 2, 1};
+    return kWeights[static_cast<size_t>(verdict.kind)];
+  };
   std::optional<FlatnessVerdict> deciding;
   double deciding_rank = 0;
   bool machine_slowed = false;
@@ -201,7 +200,7 @@ FlatnessVerdict judge_classes(std::span<const ClassInput> classes, const Flatnes
     own.bound *= std::clamp(kMinorShare / std::max(1e-9, one->time_share), 1.0, kMostBound);
     FlatnessVerdict verdict = judge_flatness(one->input, own);
     machine_slowed = machine_slowed || verdict.machine_slowed;
-    // Of flat classes the one with most of the time speaks, else the one that has changed most.
+    // Among flat classes, the one with most of the time decides; otherwise the one that changed most.
     const double rank =
         verdict.kind == Flatness::kFlat ? one->time_share : std::fabs(verdict.largest.change) / own.bound;
     const bool larger = deciding && weight(verdict) == weight(*deciding) && rank > deciding_rank;

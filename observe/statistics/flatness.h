@@ -64,8 +64,8 @@ struct ChangeEstimate {
   double change = 0;
   double low = 0;
   double high = 0;
-  /// What asks for it. Flat doesn't for what others show with less noise, growing and shrinking don't for a
-  /// trend through what isn't one.
+  /// Which verdicts need this estimate. Flat doesn't need an estimate that repeats another one with more
+  /// noise; growing and shrinking don't need a trend where the values don't follow a line.
   enum class Asked { kAlways, kForFlat, kForChange } asked = Asked::kAlways;
 };
 

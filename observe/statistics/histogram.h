@@ -15,12 +15,12 @@ class LogHistogram {
  public:
   static constexpr int kSubBits = 9;
   static constexpr int kSubBuckets = 1 << kSubBits;
-  static constexpr int kLargestBits = 62;  // 2^62 ns is 146 years; longer counts as that
+  static constexpr int kLargestBits = 62;  // 2^62 ns is 146 years; longer durations are clamped to it
   static constexpr int kBuckets = kSubBuckets * (kLargestBits - kSubBits + 1);
 
   LogHistogram() : counts_(kBuckets, Count{0}) {}
 
-  /// `value` >= 0, else counted as 0; `times` over.
+  /// Adds `value` `times` times; a value below 0 counts as 0.
   void add(int64_t value, int64_t times = 1) {
     const int bucket = bucket_of(value);
     counts_[static_cast<size_t>(bucket)] += static_cast<Count>(times);
@@ -31,7 +31,7 @@ class LogHistogram {
   int64_t count() const { return count_; }
   size_t bytes() const { return counts_.size() * sizeof(Count); }
 
-  /// Value below which `fraction` of the recorded ones lie, by position inside the bucket; 0 when empty.
+  /// The value below which `fraction` of the recorded values lie, interpolated within its bucket; 0 if empty.
   double quantile(double fraction) const {
     double result = 0;
     quantiles(&fraction, 1, &result);
@@ -43,7 +43,7 @@ class LogHistogram {
   void quantiles(const double* fractions, int n, Value* results) const {
     joint_quantiles([this](auto visit) { visit(*this); }, fractions, n, results);
   }
-  /// The same of what several histograms hold together; `for_each` calls its argument with each of them.
+  /// The same for several histograms together; `for_each` calls its argument with each of them.
   template <typename ForEach, typename Value>
   static void joint_quantiles(ForEach for_each, const double* fractions, int n, Value* results) {
     double all = 0, below = 0;
@@ -90,7 +90,7 @@ class LogHistogram {
     last_ = std::max(last_, other.last_);
   }
 
-  /// Costs as much as the touched range is wide.
+  /// Takes time linear in the width of the touched range.
   void clear() {
     if (count_ > 0) std::fill(counts_.begin() + first_, counts_.begin() + last_ + 1, Count{0});
     count_ = 0;

@@ -77,8 +77,8 @@ double baseline_of(std::span<const double> points) {
   return baseline > 0 ? baseline : 1;  // all zero
 }
 
-/// A curve through the medians of eighths of the points, straight in between; empty unless these medians rise
-/// or fall throughout, which noise that merely wanders does not.
+/// A piecewise linear curve through the medians of eighths of the points. Empty unless these medians rise or
+/// fall throughout, which slowly wandering noise doesn't do.
 Values monotone_curve(std::span<const double> points) {
   constexpr size_t kParts = 8;
   const size_t n = points.size();
@@ -102,8 +102,9 @@ Values monotone_curve(std::span<const double> points) {
   return curve;
 }
 
-/// Where the points change from one level to another, a tenth of them on either side at least, by least
-/// absolute deviations. Pettitt's test finds that they change, but not well where when one side is short.
+/// The position at which the points step from one level to another, by least absolute deviations; each side
+/// has at least a tenth of the points. Pettitt's test detects a step, but locates it poorly if one side is
+/// short.
 size_t best_step(std::span<const double> points) {
   const size_t n = points.size();
   size_t best = tenth(n);
@@ -119,15 +120,15 @@ size_t best_step(std::span<const double> points) {
   return best;
 }
 
-/// One level up to point `begin`, another from `end` on, straight in between: a step, spread out. Where there
-/// is nothing before or behind, the line goes on from the other level.
+/// One level up to point `begin`, another from `end` on, a straight line in between: a gradual step. If there
+/// are no points before `begin` or from `end` on, the line is extended from the known level.
 Values ramp(std::span<const double> points, size_t begin, size_t end) {
   const size_t n = points.size();
   const size_t length = end - begin;
   double before = begin > 0 ? median(points.first(begin)) : 0;
   double after = end < n ? median(points.subspan(end)) : 0;
-  constexpr size_t kFar = 4;  // from its known end: a fourth of the way
-  Values slopes;              // of the lines from the known level to the points that are not near it
+  constexpr size_t kFar = 4;  // beyond a fourth of the way from the known end
+  Values slopes;              // of the lines from the known level to the far points
   for (size_t i = begin; i < end; ++i) {
     const double from_begin = static_cast<double>(i - begin + 1), to_end = static_cast<double>(end - i);
     if (end == n && kFar * (i - begin) >= length) slopes.push_back((points[i] - before) / from_begin);
@@ -163,13 +164,13 @@ Values best_ramp(std::span<const double> points) {
   return best;
 }
 
-/// Three levels with the least squared deviations, the first and the last of a tenth of the points at least,
-/// the other of a twentieth: what is up for a while, and where it comes back to.
+/// Three levels with the least squared deviations: the level before an excursion, during it, and after it.
+/// The first and the last have at least a tenth of the points, the middle one at least a twentieth.
 Values best_excursion(std::span<const double> points) {
   const size_t n = points.size(), at_ends = tenth(n), between = std::max<size_t>(1, n / 20);
   Values sums(n + 1, 0);
   for (size_t i = 0; i < n; ++i) sums[i + 1] = sums[i] + points[i];
-  const auto explained = [&](size_t begin, size_t end) {  // squares that a level takes away
+  const auto explained = [&](size_t begin, size_t end) {  // sum of squares that a level explains
     const double sum = sums[end] - sums[begin];
     return sum * sum / static_cast<double>(end - begin);
   };
@@ -191,8 +192,9 @@ Values best_excursion(std::span<const double> points) {
   return fit;
 }
 
-/// How many independent points would be worth as much as these: by their first autocorrelation, as an AR(1)
-/// process, corrected for its bias (Kendall 1954).
+/// The AR(1) coefficient of the residuals: their first autocorrelation, corrected for its bias (Kendall
+/// 1954). n / long_run_variance of this coefficient is the effective sample size of n points.
+/// these.
 double autoregression(std::span<const double> residuals) {
   const double biased = std::max(0.0, autocorrelation(residuals, 1));
   return std::min(0.97, biased + (2 + 4 * biased) / static_cast<double>(residuals.size()));
@@ -203,7 +205,7 @@ double long_run_variance(double rho) { return (1 + rho) / (1 - rho); }
 struct Shape {
   int parameters = 0;
   Values fit = {};
-  std::optional<Statistic> statistic = {};  // that shows it; none: constant
+  std::optional<Statistic> statistic = {};  // the statistic that shows the shape; none: constant
   double deviation = 0;                     // mean absolute
 };
 
@@ -214,8 +216,9 @@ Values residuals_of(std::span<const double> points, const Shape& shape) {
 }
 
 /// The simplest of constant, line, step, ramp, excursion and monotone curve that explains the points, by the
-/// Bayesian information criterion for Laplace noise (which forgives outliers) of as many independent points
-/// as there are beside the closest of the shapes: what wanders is soon resembled by some shape.
+/// Bayesian information criterion for Laplace noise (which forgives outliers). Its sample size is the number
+/// of independent points, estimated from the residuals of the closest shape: a wandering level soon resembles
+/// some shape.
 Shape shape_of(std::span<const double> points, size_t step_at) {
   constexpr size_t kFewestOfMany = 20;
   const size_t n = points.size();
@@ -251,8 +254,8 @@ Shape shape_of(std::span<const double> points, size_t step_at) {
   return *std::ranges::min_element(shapes, {}, score);
 }
 
-/// Whether the points never fall back by more than a hundredth of what they rise in all, which no noise does:
-/// a count, or memory that is only ever taken. `sign` is -1 where falling is asked for.
+/// Whether the points never fall back by more than a hundredth of their total rise. Noise doesn't behave like
+/// this; a count does, or memory that is never given back. `sign` is -1 to ask for falling points.
 bool only_rises(std::span<const double> points, double sign) {
   constexpr double kMostBack = 0.01;
   const double rise = sign * (points.back() - points.front());
@@ -264,7 +267,7 @@ bool only_rises(std::span<const double> points, double sign) {
   return rise > 0 && most_back <= kMostBack * rise;
 }
 
-/// A track on its way through the judgement.
+/// A track and the intermediate results of its judgement.
 struct Judged {
   LevelChange result;
   Values points;
@@ -293,7 +296,7 @@ Judged judged(Track track, const WindowLevels& levels, bool corrected) {
   one.residuals = residuals_of(points, one.shape);
   one.rho = autoregression(one.residuals);
   result.independent = static_cast<double>(n) / long_run_variance(one.rho);
-  // What the shape has taken of the noise, as that of as many independent points.
+  // Corrects for the noise that the fit has absorbed: degrees of freedom, counted in independent points.
   const double freedom = result.independent / std::max(1.0, result.independent - one.shape.parameters);
   Values sizes;
   double squares = 0;
@@ -303,7 +306,7 @@ Judged judged(Track track, const WindowLevels& levels, bool corrected) {
     squares += residual * residual;
   }
   result.wander = std::sqrt(squares / static_cast<double>(n)) / result.baseline;
-  constexpr double kEvident = 6;  // times the noise: then the step is where it was fitted
+  constexpr double kEvident = 6;  // times the noise: such a step is at its fitted position
   const double size = std::fabs(one.shape.fit.back() - one.shape.fit.front());
   if (result.shape == kStep && !corrected && size > kEvident * median(sizes)) result.change_point = step_at;
   Values scratch;
@@ -312,8 +315,8 @@ Judged judged(Track track, const WindowLevels& levels, bool corrected) {
   return one;
 }
 
-/// The square root of an AR(1) process's long-run variance over the part of it that blocks of this length
-/// carry.
+/// The square root of the ratio of an AR(1) process's long-run variance to the part of that variance that
+/// blocks of this length carry.
 double left_out_by_blocks(double rho, int block) {
   double carried = 1;
   for (int lag = 1; lag < block; ++lag)
@@ -357,8 +360,8 @@ double uncertainty(const Judged& track) {
   return track.result.wander * track.result.wander / track.result.independent;
 }
 
-/// Whichever of medians and trimmed means is known better, which says nothing of how they change; and the
-/// means.
+/// The medians or the trimmed means, whichever are known more precisely, and the means. The choice doesn't
+/// depend on how they change.
 std::vector<Judged> judged_tracks(const WindowLevels& levels, bool corrected) {
   std::vector<Judged> tracks{judged(Track::kMedians, levels, corrected)};
   if (!levels.trimmed_means.empty()) {

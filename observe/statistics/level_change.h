@@ -1,5 +1,5 @@
-// By how much the level of a series of windows changed over a run, and how well that is known. Below
-// flatness.h, which holds it against a bound.
+// Estimates by how much the level of a series of windows changed over a run, and how precisely this is known.
+// flatness.h builds on this and compares the change with a bound.
 #pragma once
 
 #include <array>
@@ -13,18 +13,18 @@ namespace isochron::observe {
 
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// What a change is read off: the slope times the run's length, the last tenth less the first, the level
-/// after the change point less the level before, and the last tenth less all before it.
+/// The statistics that measure a change: the slope times the run's length, the last tenth minus the first,
+/// the level after the change point minus the level before it, and the last tenth minus everything before it.
 enum Statistic : size_t { kTrend, kLastTenth, kStep, kEnd };
 inline constexpr size_t kStatistics = 4;
 using Statistics = std::array<double, kStatistics>;
 
-/// How a window is summed up, and stretches of windows are: medians and trimmed means with robust statistics,
-/// for which single windows don't count, means with linear ones, in which every window counts.
+/// How windows, and stretches of windows, are summarized: medians and trimmed means with robust statistics,
+/// on which a single window has no influence; means with linear statistics, in which every window counts.
 enum class Track { kMedians, kTrimmedMeans, kMeans };
 std::string_view statistic_name(Track track, Statistic statistic);  // "last tenth of means"
 
-/// One value a window. The trimmed means and the means may be missing.
+/// One value per window. The trimmed means and the means may be missing.
 struct WindowLevels {
   std::span<const double> medians;
   std::span<const double> trimmed_means = {};
@@ -32,12 +32,12 @@ struct WindowLevels {
 };
 
 struct LevelChangeOptions {
-  /// Of two one-sided tests of each statistic, and of all statistics of all series together.
+  /// The confidence of two one-sided tests of each statistic, and of all statistics of all series together.
   double confidence = 0.95;
   double joint_confidence = 0.99;
   int replicates = 299;
   uint64_t seed = 1;
-  bool corrected = false;  // a step may be what the correction for the machine's speed has left
+  bool corrected = false;  // a step may be left over from the correction for the machine's speed
 };
 
 /// The changes of one track, relative to the level of its first tenth.
@@ -46,26 +46,27 @@ struct LevelChange {
   Statistics changes{};
   Statistics half_widths{};        // of the interval of each by itself, see `confidence`
   Statistics joint_half_widths{};  // of those that hold together
-  std::optional<Statistic> shape;  // whose shape the level has; none: constant
+  std::optional<Statistic> shape;  // the statistic whose shape the level has; none: constant
   double baseline = 1;             // the first tenth's level, in the series' unit
   double wander = 0;               // standard deviation around the shape, relative
-  double independent = 0;          // points, of as many that depend on each other
+  double independent = 0;          // effective sample size, in points
   size_t change_point = 0;         // of the points
 };
 
-/// Of the medians or the trimmed means, whichever is known better, and of the means where there are any. What
-/// recurs with a period and long iterations are taken out first (recurring.h), and the windows grouped to
-/// about 64 points. Errors are those of a circular block bootstrap of what lies around the simplest shape
+/// The changes of the medians or of the trimmed means, whichever are known better, and of the means if given.
+/// Periodic parts and long iterations are removed first (recurring.h); the windows are grouped to about 64
+/// points. Standard errors come from a circular block bootstrap of the residuals around the simplest shape
 /// that explains the points (constant, line, step, ramp, excursion or monotone curve), widened for their
-/// dependence; intervals are Student's with as many degrees as there are independent points. Needs 4 windows.
+/// dependence. Intervals are Student's, with as many degrees of freedom as there are independent points.
+/// Needs 4 windows.
 std::vector<LevelChange> level_changes(const WindowLevels& levels, const LevelChangeOptions& options);
 
-/// The changes that other values, of equal windows, show in the same places.
+/// The same statistics, with the same change point, for other values of the same windows.
 Statistics changes_at(const LevelChange& change, const WindowLevels& levels);
 
-/// How many of `n` windows or points are in the first tenth of them.
+/// The number of windows or points in the first tenth of `n`.
 size_t tenth(size_t n);
-/// How many windows make one of those points.
+/// The number of windows that are grouped into one point.
 size_t windows_per_point(size_t windows);
 
 }  // namespace isochron::observe

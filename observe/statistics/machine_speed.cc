@@ -12,10 +12,10 @@
 namespace isochron::observe {
 namespace {
 
-/// Times the usual: up to the first by the clock's frequency, up to the second because somebody else had the
-/// core for a part of the time, beyond because the cores were moved apart.
+/// Upper limits, as multiples of the kernel's usual time. Up to the first, the clock frequency explains it;
+/// up to the second, another program had the core for part of the time; above, the cores were moved apart.
 constexpr std::array kBands{1.05, 1.5, std::numeric_limits<double>::infinity()};
-constexpr double kLost = 1.15;  // disturbed for so long that not every program bears the correction
+constexpr double kLost = 1.15;  // disturbed for so long that not every program can be corrected
 constexpr double kMixed =
     0.15;  // of the typical time, that the mean is off: the machine changed within the window
 constexpr double kMostExponent = 2;
@@ -33,7 +33,7 @@ bool mixed(const ReferenceSeries& kernel, size_t i) {
   return std::fabs(kernel.means[i] - kernel.typical[i]) > kMixed * kernel.typical[i];
 }
 
-/// Logarithms of the ratios of values so many windows apart, less their median, which is the trend's.
+/// Logarithms of the ratios of values `apart` windows apart, minus their median, which is the trend.
 std::vector<double> changes(std::span<const double> values, size_t apart) {
   std::vector<double> result;
   for (size_t i = apart; i < values.size(); ++i) result.push_back(std::log(values[i] / values[i - apart]));
@@ -66,9 +66,10 @@ struct Exponent {
   double error = 0;  // standard
 };
 
-/// The exponents that take the kernel's changes to the series', by the band of the more disturbed of two
-/// windows: the median of the pairs' exponents, weighted by the square of what the kernel changed. Nothing
-/// where it didn't change by more than `least_change` (a logarithm) between any.
+/// The exponents that relate the series' changes to the kernel's, one per band. A pair of windows belongs to
+/// the band of the more disturbed one. An exponent is the median over the pairs, weighted by the square of
+/// the kernel's change; it is missing if the kernel never changed by more than `least_change` (a logarithm)
+/// within a pair.
 std::array<std::optional<Exponent>, kBands.size()> exponents(std::span<const double> values,
                                                              std::span<const double> reference,
                                                              const ReferenceSeries& kernel,
@@ -89,8 +90,8 @@ std::array<std::optional<Exponent>, kBands.size()> exponents(std::span<const dou
   for (size_t band = 0; band < kBands.size(); ++band) {
     if (pairs[band].empty()) continue;
     const double exponent = weighted_median(pairs[band]);
-    // Pairs share windows: where the machine changes once, k windows on either side make k * k of them, which
-    // tell as much as k.
+    // Pairs share windows: if the machine changes once, k windows on either side make k * k pairs, which
+    // carry as much information as k.
     constexpr double kDeviations = 1.4826;  // of a normal distribution, in median absolute deviations
     const double independent = std::sqrt(static_cast<double>(pairs[band].size()));
     for (Weighted& pair : pairs[band]) pair.value = std::fabs(pair.value - exponent);
@@ -138,7 +139,7 @@ std::vector<double> at_even_speed(std::span<const double> values, std::span<cons
   if (of_band.value < options.least) of_band = {options.least};
   std::array<double, kBands.size()> exponent;
   for (size_t band = 0; band < kBands.size(); ++band) {
-    if (band > 0) of_band = shown[band].value_or(of_band);  // else as the next smaller changes
+    if (band > 0) of_band = shown[band].value_or(of_band);  // else that of the next smaller changes
     exponent[band] = of_band.value + options.errors * of_band.error;
   }
   const double level = usual(reference);

@@ -1,5 +1,5 @@
-// What the machine's changing speed did to a series of windows, by the reference kernel timed in them, and
-// the series without it. Between the recorder, which times the kernel, and the flatness verdict.
+// Removes the effect of the machine's changing speed from a series of windows, by means of the reference
+// kernel that was timed in them. Sits between the recorder, which times the kernel, and the flatness verdict.
 #pragma once
 
 #include <span>
@@ -14,24 +14,24 @@ struct ReferenceSeries {
 };
 
 struct EvenSpeedOptions {
-  double least = 0;   // the exponent where the series shows none
+  double least = 0;   // the exponent if the series shows none
   double errors = 0;  // standard errors that the exponents are moved up by
 };
 
-/// The series as it would have been on a machine of even speed: each value divided by a power of `reference`
-/// (the typical times or the means) over its usual value. The exponents, one each for small changes of speed
-/// (clock frequency), for disturbances (somebody else has a share of the core), and for large ones (cores
-/// moved apart), are what the series shows between near windows, with the trends of both taken out; in [0,
-/// 2]. Windows in which the machine changed tell nothing about them. Returned as it is where a value or a
-/// time isn't positive. Lengths must agree.
+/// The series as it would have been on a machine of constant speed: each value is divided by a power of
+/// `reference` (its typical times or its means) relative to the usual value. There is one exponent each for
+/// small changes of speed (clock frequency), for disturbances (another program has a share of the core), and
+/// large changes (cores moved apart). They are estimated in [0, 2] from neighboring windows with both trends
+/// removed; windows in which the machine changed don't count. The series is returned unchanged if a value or
+/// a time isn't positive. Lengths must agree.
 std::vector<double> at_even_speed(std::span<const double> values, std::span<const double> reference,
                                   const ReferenceSeries& kernel, const EvenSpeedOptions& options = {});
 
-/// Indices of the windows that are fit to be judged: those in which the machine was undisturbed, but all of
-/// the first or last tenth of the run where less than a quarter of it was, and all of the run where less than
-/// a third would remain.
+/// Indices of the windows to judge: those in which the machine was undisturbed. If that is less than a
+/// quarter of the first or last tenth of the run, all of that tenth is kept; if less than a third of the run
+/// would remain, all of the run.
 std::vector<size_t> undisturbed(const ReferenceSeries& kernel);
-/// The same of the windows throughout which the machine was the same, disturbed or not.
+/// The same for the windows in which the machine didn't change, disturbed or not.
 std::vector<size_t> unmixed(const ReferenceSeries& kernel);
 
 }  // namespace isochron::observe

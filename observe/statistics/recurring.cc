@@ -11,8 +11,8 @@ namespace {
 
 using Values = std::vector<double>;
 
-/// Where the long iterations are: windows whose addition is at least a third of the mean one, each weighted
-/// by itself.
+/// The windows with long iterations: those whose addition is at least a third of the mean addition, with each
+/// addition weighted by itself.
 std::vector<size_t> events_in(std::span<const double> additions) {
   constexpr double kPart = 1.0 / 3;
   double sum = 0, squares = 0;
@@ -28,8 +28,8 @@ std::vector<size_t> events_in(std::span<const double> additions) {
   return events;
 }
 
-/// Each event's addition over the windows since the one before. What begins or ends the series lasts as long
-/// as the interval beside it, or longer where more windows are there.
+/// Spreads each event's addition over the windows since the previous event. The intervals at both ends of the
+/// series count as long as the neighboring interval, or longer if they contain more windows.
 Values spread(std::span<const double> additions, std::span<const size_t> events) {
   Values result(additions.size(), 0);
   const auto give = [&](size_t begin, size_t end, double rate) {
@@ -46,9 +46,9 @@ Values spread(std::span<const double> additions, std::span<const size_t> events)
   return result;
 }
 
-/// The typical values, where a window that stalled for most of its iterations has that of its neighbours.
+/// The typical values. A window that stalled for most of its iterations gets the median of its neighborhood.
 Values without_stalled_windows(std::span<const double> typical) {
-  constexpr size_t kReach = 2;      // neighbours on either side
+  constexpr size_t kReach = 2;      // neighbors on either side
   constexpr double kStalled = 1.5;  // times their median
   Values result(typical.begin(), typical.end());
   for (size_t i = 0; i < typical.size(); ++i) {

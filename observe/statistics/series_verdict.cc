@@ -14,15 +14,16 @@
 namespace isochron::observe {
 namespace {
 
-constexpr size_t kFewest = 4;       // windows; below, no statistic has a meaning
+constexpr size_t kFewest = 4;       // windows; with fewer, no statistic is meaningful
 constexpr double kAlarmsRarer = 5;  // than errors of the other claims: nobody looks again where all is flat
 
 using Values = std::vector<double>;
 using Asked = ChangeEstimate::Asked;
 
-/// First window after warm-up: the truncation that minimises the standard error of the mean of what remains,
-/// once the trend of the settled part is taken out (else steady growth would pass for settling). None where
-/// that lies later than warm-up may, behind a beginning that was lower: what rises then is no settling.
+/// First window after warm-up: the truncation that minimizes the standard error of the mean of the remaining
+/// windows, with the trend of the settled part removed (otherwise steady growth would pass for settling).
+/// Returns 0 if the best truncation lies beyond the longest permitted warm-up and the level before it was
+/// lower: a rise is no settling.
 size_t warmup_end(std::span<const double> medians, const FlatnessOptions& options) {
   constexpr double kLookedAt = 0.25;
   const size_t n = medians.size();
@@ -58,10 +59,10 @@ size_t warmup_end(std::span<const double> medians, const FlatnessOptions& option
   return after > (1 + 0.5 * options.bound) * before ? 0 : best.at;
 }
 
-/// How many times longer a run must be: half widths shrink with the root of its length. A change that can't
-/// be told from none is taken for none, which needs an interval of half the bound in all statistics. Any
-/// other must come clear of the bound: growth in the joint interval of one statistic, a change within the
-/// bound in each by itself.
+/// How many times longer a run must be to be decided: half widths shrink with the square root of its length.
+/// A change that can't be distinguished from zero is assumed to be zero; this needs an interval of half the
+/// bound in every statistic. Any other change must clear the bound: growth in the joint interval of one
+/// statistic, a change within the bound in the separate interval of each statistic.
 double factor_to_decide(std::span<const ChangeEstimate> own, std::span<const ChangeEstimate> joint,
                         double bound) {
   const auto factor_of = [](const ChangeEstimate& estimate, double needed) {
@@ -82,7 +83,8 @@ double factor_to_decide(std::span<const ChangeEstimate> own, std::span<const Cha
   return factor <= kMostLonger ? factor : kInfinity;
 }
 
-/// Sets `reason` and, as `factor` times the run's, the iterations that would decide; 0 where it is decided.
+/// Sets `reason` and the number of iterations that would decide: `factor` times the run's, 0 if it is
+/// decided.
 void explain(FlatnessVerdict& verdict, const FlatnessInput& input, const FlatnessOptions& options,
              double factor) {
   const double iterations = static_cast<double>(input.medians.size()) * input.iterations_per_window;
@@ -129,9 +131,9 @@ std::array<double, 2> rare_excess(std::span<const double> means) {
   return shares;
 }
 
-/// Where the level grows several times over, what is added to it by a machine that wanders does, too, and
-/// hides the growth from statistics of sums. The logarithms of the medians of eighths of the run don't mind.
-/// Only a change by half, for less comes by itself where a level wanders by tenths and slowly.
+/// If the level grows several-fold, the disturbance that a wandering machine adds grows with it and hides the
+/// growth from statistics of sums. The logarithms of the medians of eighths of the run aren't affected by
+/// that. Only a change by half counts: smaller ones occur by chance if a level wanders slowly by tenths.
 void judge_steepness(FlatnessVerdict& verdict, std::span<const double> medians, double confidence) {
   constexpr size_t kParts = 8, kLeastOfPart = 8;
   constexpr double kSteep = 0.5;
@@ -155,8 +157,8 @@ void judge_steepness(FlatnessVerdict& verdict, std::span<const double> medians, 
   verdict.estimates.push_back(trend);
 }
 
-/// The levels of medians and means say nothing of what only a few windows have. Where that has changed by
-/// twice the bound, the run isn't called flat.
+/// The levels of medians and means don't show what only a few windows contain. If this part has changed by
+/// more than twice the bound, the run isn't called flat.
 void doubt_rare_iterations(FlatnessVerdict& verdict, std::span<const double> means) {
   if (verdict.kind != Flatness::kFlat) return;
   const auto [first, second] = rare_excess(means);
@@ -169,8 +171,8 @@ void doubt_rare_iterations(FlatnessVerdict& verdict, std::span<const double> mea
       100 * first, 100 * second);
 }
 
-/// Of the changes beyond the bound, the one that has the shape of what happened is told: a trend through a
-/// step is steeper than the step.
+/// Of the changes beyond the bound, reports the one whose shape fits the series: a trend through a step is
+/// steeper than the step.
 void name_by_shape(FlatnessVerdict& verdict, std::span<const LevelChange> changes) {
   if (verdict.kind != Flatness::kGrowing && verdict.kind != Flatness::kShrinking) return;
   const double sign = verdict.kind == Flatness::kGrowing ? 1 : -1;
@@ -184,9 +186,9 @@ void name_by_shape(FlatnessVerdict& verdict, std::span<const LevelChange> change
   }
 }
 
-/// Where the level goes up and down for longer than a window, no length of the run may decide.
+/// If the level goes up and down over more than a window, a run of any length may fail to decide.
 void name_wandering(FlatnessVerdict& verdict, std::span<const LevelChange> changes, size_t points) {
-  constexpr double kDependent = 0.5;  // of the points, that are worth no more than so many independent ones
+  constexpr double kDependent = 0.5;  // of the points: at most this effective sample size
   const LevelChange& widest = *std::ranges::max_element(changes, {}, &LevelChange::wander);
   if (verdict.kind != Flatness::kInconclusive || widest.wander < verdict.bound / 4) return;
   if (widest.independent > kDependent * static_cast<double>(points)) return;
@@ -236,7 +238,7 @@ FlatnessVerdict judge_series(const FlatnessInput& input, const FlatnessOptions& 
                                                                   .replicates = options.replicates,
                                                                   .seed = options.seed,
                                                                   .corrected = correction != nullptr});
-  const auto lowest = [](double change, double half_width) {  // nothing falls by more than all of it
+  const auto lowest = [](double change, double half_width) {  // nothing falls by more than 100 %
     return std::min(change, std::max(-1.0, change - half_width));
   };
   std::vector<ChangeEstimate> joint;
@@ -252,8 +254,8 @@ FlatnessVerdict judge_series(const FlatnessInput& input, const FlatnessOptions& 
       const double own = std::hypot(one.half_widths[s], error);
       const double all = std::hypot(one.joint_half_widths[s], error);
       const std::string_view name = statistic_name(one.track, static_cast<Statistic>(s));
-      // The trend through a step or a ramp is steeper than what it goes through; no step is in what comes
-      // back.
+      // The trend through a step or a ramp is steeper than the change itself, and an excursion that returns
+      // has no step.
       const bool of_other_shape =
           one.shape && ((s == kTrend && *one.shape != kTrend) || (s == kStep && *one.shape == kLastTenth));
       const Asked asked = s == kLastTenth  ? Asked::kForChange

@@ -1,5 +1,5 @@
-// The verdict on one series of windows as it is, without a look at the machine. Between level_change.h, which
-// says by how much the level changed, and flatness.h, which takes the machine out.
+// The verdict on one series of windows as measured, regardless of the machine. Sits between level_change.h,
+// which estimates by how much the level changed, and flatness.h, which removes the machine's influence.
 #pragma once
 
 #include <span>
@@ -9,23 +9,23 @@
 
 namespace isochron::observe {
 
-/// What a series was before the machine was taken out of it, and what it would be, had the correction been a
-/// little larger.
+/// A series before the machine's influence was removed, and as a slightly larger correction would leave it.
 struct Correction {
   FlatnessInput before;
   FlatnessInput moved;
 };
 
-/// Cuts warm-up, and decides by the changes of level. Where `input` has been corrected, the intervals allow
-/// for the error of that.
+/// Removes the warm-up and decides by the changes of level. If `input` has been corrected, the intervals
+/// allow for the error of the correction.
 FlatnessVerdict judge_series(const FlatnessInput& input, const FlatnessOptions& options,
                              const Correction* correction = nullptr);
 
-/// Times the windows or values that decide half of such runs: so many decide four fifths of them.
+/// If some number of windows or values decides half of such runs, kForMost times that number decides four
+/// fifths.
 inline constexpr double kForMost = 2.3;
-inline constexpr double kMostLonger = 1e4;  // times: no advice to make a run still longer
+inline constexpr double kMostLonger = 1e4;  // largest factor by which to advise a longer run
 
-/// The one that may be farthest from none.
+/// The estimate whose interval reaches farthest from zero.
 const ChangeEstimate& farthest(std::span<const ChangeEstimate> estimates);
 /// "+1.25 %"
 std::string percent(double change);

@@ -52,7 +52,7 @@ double kendall_variance(std::span<const double> values) {
   return variance / 18;
 }
 
-/// Hamed and Rao's factor n/n*: what dependence does to the variance of S.
+/// Hamed and Rao's factor n/n*: the effect of dependence on the variance of S.
 double hamed_rao_factor(std::span<const double> values, double slope) {
   std::vector<double> detrended(values.begin(), values.end());
   for (size_t i = 0; i < detrended.size(); ++i) detrended[i] -= slope * static_cast<double>(i);
@@ -65,12 +65,11 @@ double hamed_rao_factor(std::span<const double> values, double slope) {
     if (std::fabs(rho) <= significant) break;  // farther lags are significant by chance alone
     sum += (n - lag) * (n - lag - 1) * (n - lag - 2) * rho;
   }
-  // Negative sums would claim less variance than perfectly regular noise has; the floor keeps the test
-  // honest.
+  // Negative sums would give less variance than perfectly regular noise has; the lower limit prevents that.
   return std::max(0.1, 1 + 2 * sum / (n * (n - 1) * (n - 2)));
 }
 
-/// Happenings on the most popular beat of `length`.
+/// The number of iterations in the largest residue class modulo `length`.
 size_t largest_residue_class(std::span<const int64_t> iterations, int64_t length) {
   std::map<int64_t, size_t> classes;
   size_t largest = 0;
@@ -284,12 +283,12 @@ double student_quantile(double confidence, int degrees) {
 }
 
 std::optional<Period> find_period(std::span<const int64_t> iterations) {
-  constexpr size_t kNeighbours = 3;
+  constexpr size_t kNeighbors = 3;
   constexpr size_t kLeast = 4;
   if (iterations.size() < kLeast) return std::nullopt;
   std::map<int64_t, size_t> gaps;  // length -> how often
   for (size_t i = 0; i < iterations.size(); ++i) {
-    for (size_t j = i + 1; j < std::min(i + 1 + kNeighbours, iterations.size()); ++j) {
+    for (size_t j = i + 1; j < std::min(i + 1 + kNeighbors, iterations.size()); ++j) {
       if (iterations[j] - iterations[i] >= 2) ++gaps[iterations[j] - iterations[i]];
     }
   }

@@ -21,8 +21,8 @@ double median(std::span<const double> values);
 /// Linear interpolation between order statistics (type 7 of Hyndman and Fan, "Sample Quantiles in Statistical
 /// Packages", The American Statistician 50, 1996). `fraction` in [0, 1], else kOutOfRange.
 double quantile(std::span<const double> values, double fraction);
-/// Mean without the smallest and the largest `part` < 0.5 of the values, as far as these are whole ones;
-/// `part` outside [0, 0.5) throws kOutOfRange. A quarter gives Tukey's midmean.
+/// Mean without the smallest and the largest `part` < 0.5 of the values, rounded down to whole values. `part`
+/// outside [0, 0.5) throws kOutOfRange. A quarter gives Tukey's midmean.
 double trimmed_mean(std::span<const double> values, double part);
 /// Ranks from 1, ties share their mean rank.
 std::vector<double> ranks(std::span<const double> values);
@@ -61,8 +61,8 @@ struct ChangePoint {
   double statistic = 0;  // K = max |U|
   double p_value = 1;    // for independent values
 };
-/// Pettitt, "A Non-Parametric Approach to the Change-Point Problem", Applied Statistics 28, 1979. The change
-/// is looked for where both sides keep at least `margin` >= 1 values.
+/// Pettitt, "A Non-Parametric Approach to the Change-Point Problem", Applied Statistics 28, 1979. Only
+/// positions that leave at least `margin` >= 1 values on both sides are considered.
 ChangePoint pettitt(std::span<const double> values, int margin = 1);
 
 /// Block length for the circular block bootstrap, in [ceil(n^(1/3)), n / 4] (at least 1): the rule of Politis
@@ -95,13 +95,13 @@ double student_quantile(double confidence, int degrees);
 /// A period found in the iterations at which something happened.
 struct Period {
   int64_t length = 0;   // iterations
-  double share = 0;     // of the happenings that lie on it
-  double coverage = 0;  // of its beats, from first to last happening, at which something happened
+  double share = 0;     // of the events, those that lie on it
+  double coverage = 0;  // of its beats between the first and the last event, those with an event
 };
-/// The period that most of the ascending `iterations` share: tried are the gaps between near neighbours;
-/// accepted is the one with the largest share times coverage when both are at least a half, with 4 or more
-/// happenings on it, and when chance would give so many less than once in a thousand such searches. nullopt
-/// when there is none.
+/// The period that most of the ascending `iterations` share. The candidates are the gaps between near
+/// neighbors. The one with the largest share times coverage is accepted if both are at least a half, if 4 or
+/// more events lie on it, and if chance would give as many less than once in a thousand such searches.
+/// nullopt if there is none.
 std::optional<Period> find_period(std::span<const int64_t> iterations);
 
 }  // namespace isochron::observe

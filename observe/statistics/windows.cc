@@ -21,7 +21,7 @@ double middle_of(std::span<const float> quantiles) {
   return std::accumulate(middle.begin(), middle.end(), 0.0) / static_cast<double>(middle.size());
 }
 
-/// Of the time of quiet iterations, for a core.
+/// The largest share of their time that quiet iterations may wait for a core.
 constexpr double kMostWaiting = 0.02;
 
 Window merged(const Window& older, const Window& newer) {
@@ -92,7 +92,7 @@ double ReferenceTimes::typical_ns() const {
                                : (total_ns - disturbed_ns) / static_cast<double>(count - disturbed);
 }
 
-/// The quantiles of both together: each is the mean of a sixteenth of them all, by weight.
+/// The quantiles of both together: each is the weighted mean of a sixteenth of all.
 void QuietIterations::add(const QuietIterations& other) {
   if (other.iterations == 0) return;
   std::array<std::pair<float, double>, 2 * kQuantiles> both;  // and their weights
@@ -187,7 +187,7 @@ std::vector<double> window_reference_means(std::span<const Window> windows) {
 }
 
 WindowSeries::WindowSeries() {
-  closed_.resize(kMaxWindows);  // and not only reserved: its pages must be resident before the first step
+  closed_.resize(kMaxWindows);  // not just reserved: its pages must be resident before the first step
   closed_.clear();
 }
 
@@ -269,7 +269,7 @@ void WindowSeries::restore(int64_t length, std::span<const Window> windows) {
   for (const Window& window : closed_) {
     closed_total_ns_ += window.total_ns;
     for (int64_t i = 0; i < Window::kQuantiles; ++i) {
-      // So that all iterations are counted where 64 does not divide them.
+      // Counts all iterations even if 64 doesn't divide their number.
       const int64_t times =
           window.iterations * (i + 1) / Window::kQuantiles - window.iterations * i / Window::kQuantiles;
       if (times > 0)

@@ -1,9 +1,9 @@
-// Windows of one class of steps: at most `kMaxWindows` for a run of any length. A window begins with one
-// iteration; when all are used, neighbours merge pairwise and new windows become twice as long. Between the
-// recorder, which feeds it, and the flatness verdict, which reads medians and means.
+// Windows of one class of steps: at most `kMaxWindows` for a run of any length. A window holds one iteration
+// at first; when all windows are used, neighbors merge pairwise and new windows become twice as long. Sits
+// between the recorder, which adds iterations, and the flatness verdict, which reads medians and means.
 //
 // A closed window keeps 64 quantiles of its durations, read off a histogram that is exact to 0.2 %. Merging
-// two sorts the 128 together and keeps the mean of each neighbouring pair, so a merge moves the median by
+// two sorts the 128 together and keeps the mean of each neighboring pair, so a merge moves the median by
 // less than 1/128 in rank, to either side alike. The error stays below the sampling error of the window's
 // median and shrinks with it: for skewed noise of 30 % the worst of all windows is off by 0.5 % after 2^18
 // iterations, 0.3 % after 2^21, 0.1 % after 2^24.
@@ -29,7 +29,7 @@ enum class Phase : int {
   kCallbacks,
   kCheckpoint,
   kLog,
-  kCommunication,  // with other ranks, as far as nothing hides it
+  kCommunication,  // with other ranks, as far as it isn't hidden by computation
   kRankWait,       // for ranks whose work takes longer
   kUnexplained,
   kCount
@@ -51,14 +51,13 @@ struct ReferenceTimes {
   void add(double ns, double quiet_ns);
   void add(const ReferenceTimes& other);
   double mean_ns() const { return total_ns / static_cast<double>(count); }
-  /// Mean of the disturbed timings where they are more than half, else of the others: about the median.
+  /// Mean of the disturbed timings if they are more than half, else of the others: approximately the median.
   double typical_ns() const;
 };
 
-/// The iterations of a window that the machine left alone: the reference kernel was undisturbed before and
-/// after them, and hardly any time between was spent waiting for a core. A neighbour's work comes and goes
-/// within a window, and what it does to an iteration is another thing in every loop; these are free of it,
-/// whatever it does.
+/// The undisturbed iterations of a window: the reference kernel was undisturbed before and after them, and
+/// hardly any time in between was spent waiting for a core. Another program's work comes and goes within a
+/// window, and its effect on an iteration differs from loop to loop; these iterations are free of it.
 struct QuietIterations {
   static constexpr int kQuantiles = 16;
   int64_t iterations = 0;
@@ -66,7 +65,7 @@ struct QuietIterations {
   std::array<float, kQuantiles> quantiles_ns{};  // at (i + 0.5) / 16, ascending
 
   void add(const QuietIterations& other);
-  /// As those of Window; they need an iteration.
+  /// Like those of Window; at least one iteration is required.
   double median_ns() const;
   double mean_ns() const { return static_cast<double>(total_ns) / static_cast<double>(iterations); }
 };
@@ -76,12 +75,12 @@ struct Window {
   int64_t first_iteration = 0;  // of the run
   int64_t last_iteration = 0;
   int64_t iterations = 0;  // of this class, timed
-  int64_t passed = 0;      // and those between them that were not
+  int64_t passed = 0;      // of this class and between them, not timed
   int64_t total_ns = 0;
   int64_t max_ns = 0;
   PhaseTimes phase_ns{};
   ReferenceTimes reference;
-  int64_t waited_ns = 0;  // of the time, for a core that others had, as far as the system tells
+  int64_t waited_ns = 0;  // time spent waiting for a core that others had, if the system reports it
   std::array<float, kQuantiles> quantiles_ns{};  // at (i + 0.5) / 64, ascending
   QuietIterations quiet;
 
@@ -91,7 +90,7 @@ struct Window {
   /// Without the shortest and the longest twentieth, but at least one iteration each.
   double trimmed_mean_ns() const;
   double mean_ns() const { return static_cast<double>(total_ns) / static_cast<double>(iterations); }
-  /// Per iteration, those that weren't timed too.
+  /// Per iteration, including those that weren't timed.
   double mean_waited_ns() const {
     return static_cast<double>(waited_ns) / static_cast<double>(iterations + passed);
   }
@@ -100,16 +99,16 @@ struct Window {
 std::vector<double> window_medians(std::span<const Window> windows);
 std::vector<double> window_trimmed_means(std::span<const Window> windows);
 std::vector<double> window_means(std::span<const Window> windows);
-/// Typical and mean time of the reference kernel in each window, that of its neighbour where it was not timed
-/// in one; empty when it never was.
+/// Typical and mean time of the reference kernel in each window; a window without a timing has its
+/// neighbor's. Empty if the kernel was never timed.
 std::vector<double> window_reference_typical(std::span<const Window> windows);
 std::vector<double> window_reference_means(std::span<const Window> windows);
 /// Median and mean of each window's quiet iterations, 0 where it has none, and their share of its iterations.
 std::vector<double> window_quiet_medians(std::span<const Window> windows);
 std::vector<double> window_quiet_means(std::span<const Window> windows);
 std::vector<double> window_quiet_shares(std::span<const Window> windows);
-/// Time that an iteration of each window waited for a core, on average. It is read now and
-/// then, so what was read is that of all windows since the reading before.
+/// Mean time that an iteration of each window waited for a core. The time is read only now and then, so each
+/// reading is spread over all windows since the previous reading.
 std::vector<double> window_waited(std::span<const Window> windows);
 
 class WindowSeries {
@@ -130,20 +129,20 @@ class WindowSeries {
   /// An iteration that wasn't timed.
   void pass() { ++open_.passed; }
   void clear();
-  /// Goes on from `windows` of `length` iterations each, at most kMaxWindows / 2 of them, whose durations are
-  /// known by their quantiles only.
+  /// Continues from `windows` of `length` iterations each, at most kMaxWindows / 2 of them. Of their
+  /// durations only the quantiles are known.
   void restore(int64_t length, std::span<const Window> windows);
-  /// The closed windows, in pairs where there are more than kMaxWindows / 2.
+  /// The i-th closed window, or the i-th pair if there are more than kMaxWindows / 2.
   Window condensed(int64_t i) const;
   int64_t condensed_count() const { return std::ssize(closed_) / pairing(); }
   int64_t condensed_length() const { return length_ * pairing(); }
 
   /// True when the reference kernel is to be timed. Call it once after each `add`.
   bool reference_due() { return --until_reference_ <= 0; }
-  /// Adds a timing, which tells whether the iterations since the one before were quiet (they count for the
-  /// window that is open now, the first `kMostPending` of them), and decides when the next is due: about
-  /// `spacing_ns` later, as a number of iterations, not as a time, for iterations are what medians and means
-  /// count. `iteration_ns`: how far apart two iterations of this class are.
+  /// Adds a timing. It shows whether the iterations since the previous timing were quiet; the first
+  /// `kMostPending` of them count for the window that is open now. Then decides when the next timing is due:
+  /// about `spacing_ns` later, as a number of iterations rather than a time, because medians and means count
+  /// iterations. `iteration_ns`: the time between two iterations of this class.
   void add_reference(double ns, double quiet_ns, double spacing_ns, double iteration_ns);
   void add_waited(int64_t ns) {
     open_.waited_ns += ns;
@@ -151,19 +150,19 @@ class WindowSeries {
   }
 
   const std::vector<Window>& closed() const { return closed_; }
-  /// Iterations a window has now.
+  /// The present number of iterations per window.
   int64_t length() const { return length_; }
-  /// All iterations timed, those of the open window too.
+  /// All timed iterations, including those of the open window.
   int64_t iterations() const { return run_histogram_.count() + open_.iterations; }
   int64_t total_ns() const { return closed_total_ns_ + open_.total_ns; }
 
-  /// Median duration of the last windows, 0 until there are `kUsualWindows` of them; and mean time of a phase
-  /// there.
+  /// Median duration of the last windows, 0 until there are `kUsualWindows` of them, and the mean time of a
+  /// phase in these windows.
   static constexpr int kUsualWindows = 8;
   double usual_ns() const { return usual_ns_; }
   double usual_phase_ns(Phase phase) const { return usual_phase_ns_[static_cast<size_t>(phase)]; }
 
-  /// Calls `visit` with each of those that hold all durations together.
+  /// Calls `visit` with each histogram; together they hold all durations.
   template <typename Visit>
   void for_each_histogram(Visit visit) const {
     visit(run_histogram_);
@@ -189,7 +188,7 @@ class WindowSeries {
   std::array<int64_t, kMostPending> pending_ns_{};  // durations since the latest reference timing
   int pending_ = 0;
   int64_t pending_waited_ns_ = 0;
-  bool was_quiet_ = false;  // that timing
+  bool was_quiet_ = false;  // whether the latest reference timing was quiet
   LogHistogram<int64_t> run_histogram_;
   double usual_ns_ = 0;
   std::array<double, kPhaseCount> usual_phase_ns_{};

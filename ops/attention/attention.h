@@ -1,6 +1,6 @@
-// Scaled dot-product attention with memory linear in the length of the sequences: scores exist a block at a
-// time (Dao et al.: "FlashAttention", NeurIPS 2022; Milakov and Gimelshein: "Online normalizer calculation
-// for softmax", 2018).
+// Scaled dot-product attention with memory linear in the sequence lengths: the scores are computed one block
+// at a time (Dao et al.: "FlashAttention", NeurIPS 2022; Milakov and Gimelshein: "Online normalizer
+// calculation for softmax", 2018).
 #pragma once
 
 #include "isochron/core/tensor/tensor.h"
@@ -14,20 +14,22 @@ struct OpCall;
 struct AttentionOptions {
   /// Query i sees keys 0 .. i + S - T: the last query sees all of them, as in decoding with a cache.
   bool causal = false;
-  /// What scores are multiplied by; 0: 1 / sqrt(D).
+  /// The number that scores are multiplied by, finite and > 0; 0: 1 / sqrt(D). Anything else throws
+  /// kInvalidArgument.
   double scale = 0;
   /// (N, S) bool: false hides a key from all queries of its sample (padding). Undefined: none is hidden.
   Tensor key_mask = {};
 };
 
 /// softmax(scale q k^T) v for each sample and head. q: (N, T, H, D), k and v: (N, S, K, D), where K divides
-/// H: each head of keys serves H / K heads of queries (Ainslie et al.: "GQA", EMNLP 2023); result (N, T, H,
-/// D). A query that sees no key gives 0. f32 and f64; 16-bit floats go through f32. Tensors that mixed_bf16
-/// stores in bf16 are multiplied as they are where that is faster, and probabilities are rounded to it
-/// (relative error 2^-9 each). Throws kShapeMismatch, kDtypeMismatch.
+/// H: each key head serves H / K query heads (Ainslie et al.: "GQA", EMNLP 2023); result (N, T, H, D). A
+/// query that sees no key gives 0. f32 and f64; 16-bit floats are computed in f32. Tensors that mixed_bf16
+/// stores in bf16 are multiplied in bf16 if that is faster; probabilities are then rounded to bf16 (relative
+/// error 2^-9 each). Throws kShapeMismatch, kDtypeMismatch.
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options = {});
-/// The same of one tensor (N, T, H + 2 K, D) that holds the heads of queries, of keys and of values one after
-/// the other, as one dense layer makes them: nothing is copied. `key_value_heads` 0: as many as `heads`.
+/// The same for a single tensor (N, T, H + 2 K, D) that holds the heads of queries, keys and values in this
+/// order, as one dense layer computes them; nothing is copied. `key_value_heads` 0: the same number as
+/// `heads`.
 Tensor packed_attention(const Tensor& qkv, int64_t heads, int64_t key_value_heads = 0,
                         const AttentionOptions& options = {});
 
@@ -52,7 +54,7 @@ struct AttentionShape {
   }
 };
 
-/// What a call of `attention`, or of `attention_gradient`, comes to. Throws as its shape rule.
+/// The shape of a call of `attention`, or of `attention_gradient`. Throws the errors of the op's shape rule.
 AttentionShape attention_shape(const graph::OpCall& call);
 AttentionShape attention_gradient_shape(const graph::OpCall& call);
 

@@ -1,8 +1,8 @@
 // Ops in which all ranks of a group take part (comm/group/group.h). In a captured function they are part of
-// the step as any other op: planned, sealed, profiled. Every rank runs the same ones in the same order, so
-// they are never merged, left out or computed again, and may not stand in a loop or a branch (kUnsupported),
-// where ranks could differ in how often they come. On the CPU; in a group of one rank they return what they
-// are given.
+// the step like any other op: planned, sealed, profiled. Every rank must run the same collective ops in the
+// same order. They are therefore never merged, removed or recomputed, and they are not allowed inside a loop
+// or a branch (kUnsupported), because ranks could then run them different numbers of times. They run on the
+// CPU; in a group of one rank they return their input.
 #pragma once
 
 #include <memory>
@@ -19,24 +19,24 @@ namespace isochron {
 /// Who takes part; null: comm::world().
 using RankGroup = std::shared_ptr<comm::Group>;
 
-/// The sum over ranks of each tensor, all in one exchange (a bucket): added up in the order of a binary tree
-/// over ranks (comm/group/tree_sum.h), so that every rank has the same bits. Shapes and dtypes are the same
-/// on all ranks. f32, f64 and i64, also mixed. The gradient is the sum of the gradients. Throws
-/// kInvalidArgument for none, kDtypeMismatch.
+/// The sum over ranks of each tensor, all in one exchange (a bucket). The ranks' values are added in the
+/// order of a binary tree over ranks (comm/group/tree_sum.h), so that every rank gets the same bits. Shapes
+/// and dtypes must be the same on all ranks. f32, f64 and i64, also mixed. The gradient is the sum of the
+/// ranks' gradients. Throws kInvalidArgument for an empty list, kDtypeMismatch.
 std::vector<Tensor> all_reduce(std::span<const Tensor> tensors, const RankGroup& group);
-/// The same of the gradients of an update; `with_notes` tells what comm::RankNotes has: once an update, in
-/// its last exchange.
+/// The same for the gradients of an update. `with_notes` adds the contents of comm::RankNotes to the
+/// exchange; set it once per update, for its last exchange.
 std::vector<Tensor> all_reduce_gradients(std::span<const Tensor> tensors, const RankGroup& group,
                                          bool with_notes);
 Tensor all_reduce(const Tensor& x, const RankGroup& group);
-/// (n, ...) from each rank as (ranks n, ...), rank 0 first. Any dtype; the gradient is reduce_scatter's.
-/// Throws kShapeMismatch for a scalar.
+/// Concatenates the (n, ...) of all ranks to (ranks n, ...), rank 0 first. Any dtype; the gradient is
+/// reduce_scatter's. Throws kShapeMismatch for a scalar.
 Tensor all_gather(const Tensor& x, const RankGroup& group);
 /// (ranks n, ...): the sum over ranks, of which rank r gets rows [r n, (r + 1) n). f32, f64, i64; the
 /// gradient is all_gather's. Throws kShapeMismatch unless the ranks divide the rows, kDtypeMismatch.
 Tensor reduce_scatter(const Tensor& x, const RankGroup& group);
-/// What rank `root` has. Any dtype; its gradient is the sum of all ranks' there, and zero elsewhere. Throws
-/// kInvalidArgument for a rank that isn't.
+/// The tensor of rank `root`, on every rank. Any dtype; the gradient is the sum of all ranks' gradients on
+/// `root` and zero on the other ranks. Throws kInvalidArgument if there is no such rank.
 Tensor broadcast(const Tensor& x, int root, const RankGroup& group);
 
 namespace ops {

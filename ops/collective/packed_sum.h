@@ -19,7 +19,8 @@ uint64_t hash_of(std::span<const TensorSpec> tensors);
 
 class PackedSum {
  public:
-  /// What is summed up beside tensors of anybody: those of an update, and with the last of them the notes.
+  /// What is summed: any tensors; the gradients of an update; or such gradients together with the ranks'
+  /// notes.
   enum class Content { kTensors, kGradients, kGradientsAndNotes };
   /// Tensors of f32, f64 and i64.
   PackedSum(std::shared_ptr<comm::Group> group, std::span<const TensorSpec> tensors, Content content);
@@ -33,14 +34,14 @@ class PackedSum {
   const std::vector<size_t>& offsets() const { return offsets_; }
 
   enum class Begin { kNow, kWhenFinished };
-  /// Packs the tensors that don't lie in the range yet, and has the group's thread exchange it, or whoever
-  /// calls `finish`. Both pieces of memory are its own until then. Throws kCommunication where an error kept
-  /// `finish` from being called for the start before.
+  /// Packs the tensors that aren't in the range yet. The exchange is then run by the group's thread (kNow) or
+  /// by the caller of `finish` (kWhenFinished); until `finish` returns, both memory ranges belong to it.
+  /// Throws kCommunication if an error kept `finish` from being called for the previous start.
   void start(std::byte* const* tensors, std::byte* range, std::byte* scratch, Begin begin);
-  /// Waits, and unpacks the sums that aren't to stay in the range.
+  /// Waits for the exchange, and unpacks the sums that aren't meant to stay in the range.
   void finish(std::byte* const* sums);
-  /// Where an error kept `finish` from being called: returns once nothing uses the memory any more, see
-  /// Group::abandon. To be called before that memory goes.
+  /// For the case that an error kept `finish` from being called: returns once nothing uses the memory any
+  /// more (see Group::abandon). Call it before that memory is freed.
   void abandon();
 
  private:

@@ -1,5 +1,5 @@
-// Ops to look into a computation with, eager or in the middle of a captured step. They cost time and, when
-// they speak, memory: print allocates on every run.
+// Ops for debugging a computation, eagerly or in the middle of a captured step. They cost time and, when they
+// print, memory: `print` allocates on every run.
 #pragma once
 
 #include <string>
@@ -8,13 +8,14 @@
 
 namespace isochron {
 
-/// x itself; each time it is computed, "label: dtype(shape): first elements" goes to standard error; on a
-/// device to standard output, when the host next waits for it. Kept in a captured step though nobody reads
-/// the result.
+/// Returns x. Each time x is computed, prints "label: dtype(shape): first elements" to standard error; on a
+/// device to standard output, the next time the host waits for the device. Kept in a captured step even if
+/// nothing reads the result.
 Tensor print(const Tensor& x, const std::string& label);
-/// x itself; throws kNotANumber, naming label, first bad index and how many, when x (floating) holds NaN or
-/// infinity at the time it is computed. On a device it doesn't throw but ends the device (kDeviceLost), with
-/// a line on standard output that says the same. Kept in a captured step though nobody reads the result.
+/// x itself. Throws kNotANumber when x (floating) holds NaN or infinity at the time it is computed; the error
+/// names `label`, the first bad index and the count. A device kernel can't throw: there it prints the same
+/// line to standard output and traps, and later calls throw kDeviceLost. Kept in a captured step even if
+/// nothing reads the result.
 Tensor check_numerics(const Tensor& x, const std::string& label);
 
 }  // namespace isochron

@@ -1,5 +1,6 @@
-// scan: a body carried over the leading axis of sequences, as one op with a sub-graph planned inside the same
-// arena. The body may use any tensor from outside. Outside a capture it simply runs, step by step.
+// scan: applies a body along the leading axis of sequences, as one op with a sub-graph planned in the same
+// arena. The body may use any tensor from outside. Outside a capture the body is called directly, step by
+// step.
 #pragma once
 
 #include <functional>
@@ -10,7 +11,7 @@
 
 namespace isochron {
 
-/// What a step of a scan gives: the next state, with unchanged specs, and what to stack.
+/// The result of one step of a scan: the next state, whose specs must not change, and the outputs to stack.
 struct ScanStep {
   std::vector<Tensor> state;
   std::vector<Tensor> outputs = {};
@@ -19,7 +20,7 @@ struct ScanStep {
 using ScanBody = std::function<ScanStep(std::span<const Tensor> state, std::span<const Tensor> slices)>;
 
 struct ScanOptions {
-  /// From the last row to the first; output t still belongs to row t.
+  /// Runs from the last row to the first; output t still belongs to row t.
   bool reverse = false;
   /// The number of steps; -1: the sequences' leading extent. Needed where there are no sequences.
   int64_t steps = -1;
@@ -30,11 +31,10 @@ struct ScanResult {
   std::vector<Tensor> outputs;  // each (steps, ...)
 };
 
-/// Runs `body` on each row of `sequences`, (steps, ...), which may be none. Gradients of any order run the
-/// body once more on the state saved before each step (steps x state bytes, only where a gradient is asked
-/// for). Throws kShapeMismatch (sequences of other lengths, a state that changes its spec),
-/// kDtypeMismatch, kInvalidArgument (an undefined tensor, no number of steps), kUnsupported (assignments
-/// inside).
+/// Runs `body` on each row of `sequences`, (steps, ...); the list may be empty. Gradients of any order run
+/// the body again on the state saved before each step (steps x state bytes, only if a gradient is requested).
+/// Throws kShapeMismatch (sequences of different lengths, a state whose spec changes), kDtypeMismatch,
+/// kInvalidArgument (an undefined tensor, an unknown number of steps), kUnsupported (assignments inside).
 ScanResult scan(const ScanBody& body, const std::vector<Tensor>& initial,
                 const std::vector<Tensor>& sequences, ScanOptions options = {});
 

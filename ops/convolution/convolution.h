@@ -12,22 +12,26 @@ struct OpCall;
 }
 
 struct ConvolutionOptions {
-  /// One number a spatial axis; empty: ones.
+  /// One number per spatial axis; empty: all ones.
   Dims stride = {};
   Padding padding = Padding::valid();
   Dims dilation = {};
-  /// Input channels are split into `groups` equal parts, each seen by its share of the output channels, which
-  /// lie together. As many groups as channels: a depthwise convolution.
+  /// Input channels are split into `groups` equal parts. Each part is the input of an equal, contiguous part
+  /// of the output channels. With as many groups as channels this is a depthwise convolution.
   int64_t groups = 1;
 };
 
-/// y[n, p, o] = sum over k, i of x[n, p stride - before + k dilation, i] kernel[k, i, o] (a correlation, as
-/// in every framework), where p and k run over the spatial axes. x: (N, spatial..., C), kernel: (spatial...,
-/// C / groups, O), bias: (O) or undefined; result (N, spatial..., O). f32 and f64. In f32 sums of n products
-/// are off by at most about 2e-6 sqrt(n) of their largest term; with 3x3 kernels at stride 1, which may go by
-/// Winograd's form, of the largest product of an element under the result's tile of 4x4 and one of the
-/// kernel, and what isn't finite spreads over the tile. Throws kShapeMismatch, kDtypeMismatch,
-/// kInvalidArgument, kUnsupported for windows that reach over more than 2^24 elements of an axis.
+/// y[n, p, o] = sum over k, i of x[n, p stride - before + k dilation, i] kernel[k, i, o] (cross-correlation,
+/// as in every framework), where p and k run over the spatial axes. x: (N, spatial..., C), kernel:
+/// (spatial..., C / groups, O), bias: (O) or undefined; result (N, spatial..., O). f32 and f64.
+///
+/// Error in f32: a sum of n products has an error of at most about 2e-6 sqrt(n) times its largest term. 3x3
+/// kernels at stride 1 may use Winograd's algorithm. The bound is then 2e-6 sqrt(n) times the largest product
+/// of any element under the 4x4 output tile and any element of the kernel, and a NaN or infinity spreads over
+/// the whole tile.
+///
+/// Throws kShapeMismatch, kDtypeMismatch, kInvalidArgument, kUnsupported for windows that span more than 2^24
+/// elements of an axis.
 Tensor convolution(const Tensor& x, const Tensor& kernel, const Tensor& bias,
                    const ConvolutionOptions& options = {});
 /// The same for a given number of spatial axes. x: (N, W, C), kernel: (KW, C / groups, O).
@@ -44,25 +48,27 @@ Tensor conv3d(const Tensor& x, const Tensor& kernel, const Tensor& bias,
               const ConvolutionOptions& options = {});
 
 struct ConvolutionTransposeOptions {
-  /// Of the convolution that is transposed: outputs lie `stride` apart. One number a spatial axis; empty:
-  /// ones.
+  /// The stride of the convolution that is transposed: outputs are `stride` elements apart. One number per
+  /// spatial axis; empty: all ones.
   Dims stride = {};
   Padding padding = Padding::valid();
   Dims dilation = {};
   int64_t groups = 1;
-  /// Extents added after the last output, each smaller than the stride; empty: none. Not with `same` padding.
+  /// The number of elements added after the last output along each axis, smaller than the stride; empty:
+  /// none. Not with `same` padding.
   Dims output_padding = {};
   /// The result's spatial extents, instead of output_padding; empty: the rule below.
   Dims output_size = {};
 };
 
-/// The transpose of `convolution` as a linear map: x lies where its result would, the result where its input
-/// would. x: (N, spatial..., C), kernel: (spatial..., O / groups, C) (Keras' layout; PyTorch's (C, O /
-/// groups, spatial...) with its axes reversed in groups: permute by (2..., 1, 0)), bias: (O) or undefined;
-/// result (N, spatial..., O). An extent `e` becomes (e - 1) stride + (window - 1) dilation + 1 - before -
-/// after + output_padding (PyTorch's rule), with `same` padding e stride (Keras' rule). Keras' `valid` with a
-/// stride beyond the window has output_padding = stride - window. Throws kShapeMismatch, kDtypeMismatch,
-/// kInvalidArgument, kUnsupported for strides and reaches of windows beyond 2^24.
+/// The transpose of `convolution` as a linear map: x has the shape of a convolution's result, and the result
+/// has the shape of its input. x: (N, spatial..., C), kernel: (spatial..., O / groups, C) (Keras' layout;
+/// PyTorch's (C, O / groups, spatial...) with its axes reversed in groups: permute by (2..., 1, 0)), bias:
+/// (O) or undefined; result (N, spatial..., O). An extent `e` becomes (e - 1) stride + (window - 1) dilation
+/// + 1 - before - after + output_padding (PyTorch's rule); with `same` padding it becomes e stride (Keras'
+/// rule). Keras' `valid` with a stride larger than the window corresponds to output_padding = stride -
+/// window. Throws kShapeMismatch, kDtypeMismatch, kInvalidArgument, kUnsupported for strides and window
+/// reaches beyond 2^24.
 Tensor convolution_transpose(const Tensor& x, const Tensor& kernel, const Tensor& bias,
                              const ConvolutionTransposeOptions& options = {});
 /// The same for a given number of spatial axes.
@@ -101,7 +107,7 @@ struct ConvolutionShape : SlidingWindow {
 ///   kInputGradient   inputs dy, kernel;         output dx
 ///   kWeightGradient  inputs x, dy;              outputs dkernel [, dbias]
 enum class ConvolutionPass { kForward, kInputGradient, kWeightGradient };
-/// What a call of a pass's row comes to. Throws as its shape rule.
+/// The shape of a call of the op for `pass`. Throws the errors of its shape rule.
 ConvolutionShape convolution_shape(ConvolutionPass pass, const graph::OpCall& call);
 
 }  // namespace ops

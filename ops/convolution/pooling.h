@@ -12,20 +12,19 @@ struct OpCall;
 }
 
 struct PoolingOptions {
-  /// One number a spatial axis; empty: the window itself (no overlap).
+  /// One number per spatial axis; empty: the window itself (no overlap).
   Dims stride = {};
-  /// Smaller than the window on either side, so that each window meets the image.
+  /// Must be smaller than the window on either side, so that each window overlaps the image.
   Padding padding = Padding::valid();
-  /// Means only: divide by all elements of the window, padding counted as zeros (PyTorch's
-  /// count_include_padding). Otherwise padding counts for nothing: a maximum is of elements inside the image,
-  /// and so is a mean.
+  /// Average pooling only: divide by the window's size, with padding counted as zeros (PyTorch's
+  /// count_include_pad). Otherwise padding is ignored: means and maxima are over elements inside the image.
   bool count_padding = false;
 };
 
-/// x: (N, spatial..., C), window: an extent for each spatial axis; result (N, spatial..., C). A NaN in the
-/// window wins. The gradient goes to the largest element, to the first of them on a tie (as in TensorFlow and
-/// PyTorch). Throws kShapeMismatch, kDtypeMismatch, kInvalidArgument, kUnsupported for windows of more than
-/// 2^24 elements, along one axis or in all.
+/// x: (N, spatial..., C), window: an extent per spatial axis; result (N, spatial..., C). The maximum of a
+/// window with a NaN is NaN. The gradient goes to the largest element, on a tie to the first of them (as in
+/// TensorFlow and PyTorch). Throws kShapeMismatch, kDtypeMismatch, kInvalidArgument, kUnsupported for windows
+/// of more than 2^24 elements, along one axis or in total.
 Tensor max_pool(const Tensor& x, const Dims& window, const PoolingOptions& options = {});
 Tensor average_pool(const Tensor& x, const Dims& window, const PoolingOptions& options = {});
 /// The same for a given number of spatial axes: (N, W, C), (N, H, W, C), (N, D, H, W, C).
@@ -36,7 +35,8 @@ Tensor average_pool1d(const Tensor& x, const Dims& window, const PoolingOptions&
 Tensor average_pool2d(const Tensor& x, const Dims& window, const PoolingOptions& options = {});
 Tensor average_pool3d(const Tensor& x, const Dims& window, const PoolingOptions& options = {});
 /// The mean and the largest element over all pixels: (N, spatial..., C) with any number of spatial axes to
-/// (N, C), or to (N, 1..., C) where `keep_dims`. The gradient of the maximum goes equally to all that tie.
+/// (N, C), or to (N, 1..., C) if `keep_dims`. The gradient of the maximum is divided equally among tied
+/// elements.
 Tensor global_average_pool(const Tensor& x, bool keep_dims = false);
 Tensor global_max_pool(const Tensor& x, bool keep_dims = false);
 
@@ -57,7 +57,7 @@ struct PoolingShape : SlidingWindow {
 /// `positions` (u8, i32 where a window has more than 256 elements) counts the elements of a window,
 /// row-major.
 enum class Pooling { kMax, kMaxGradient, kMaxSelect, kAverage, kAverageGradient };
-/// What a call of a pooling's row comes to. Throws as its shape rule.
+/// The shape of a call of the op for `pooling`. Throws the errors of its shape rule.
 PoolingShape pooling_shape(Pooling pooling, const graph::OpCall& call);
 
 }  // namespace ops

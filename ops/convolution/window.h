@@ -12,14 +12,15 @@
 namespace isochron {
 
 inline constexpr int kMaxWindowAxes = 3;
-/// Windows, strides and dilations are below it; a window reaches over kMaxWindowReach elements at most,
-/// dilation included, and its padding has no more on either side: kernels whose work goes by them end.
+/// Upper limits, so that kernels whose running time depends on these numbers terminate. Windows, strides and
+/// dilations are below kMaxWindowNumber. A window spans at most kMaxWindowReach elements, dilation included,
+/// and its padding has at most as many on either side.
 inline constexpr int64_t kMaxWindowNumber = int64_t{1} << 30;
 inline constexpr int64_t kMaxWindowReach = int64_t{1} << 24;
 
-/// What lies around the image: nothing (`valid`), as much as makes ceil(extent / stride) outputs (`same`,
-/// TensorFlow's rule: the odd element goes after), so much before it that no output sees a later element
-/// (`causal`, along one axis), or given numbers of elements.
+/// The padding around the image: none (`valid`); enough for ceil(extent / stride) outputs (`same`,
+/// TensorFlow's rule: an odd element is added at the end); enough at the start that no output sees a later
+/// element (`causal`, along one axis only); or given numbers of elements.
 class Padding {
  public:
   static Padding valid() { return Padding(Kind::kValid, {}); }
@@ -87,7 +88,7 @@ struct WindowAxis {
     const int64_t end = std::min(window, steps(input - 1 - first) + 1);
     return {std::min(first >= 0 ? 0 : steps(dilation - 1 - first), end), end};
   }
-  /// All that lie on input `i` for some output are among these.
+  /// Includes all window elements that lie on input `i` for some output.
   Part targets(int64_t i) const {
     const int64_t end = std::min(window, steps(i + before) + 1);
     const int64_t beyond =
@@ -108,8 +109,8 @@ struct WindowAxis {
   }
 };
 
-/// A checked window over three axes, so that one kernel serves calls with fewer: the axes that a call lacks
-/// are the leading ones and have extent 1. A pixel is one position along all three, counted row-major.
+/// A checked window over three axes, so that one kernel also serves calls with fewer axes: missing axes are
+/// leading ones and have extent 1. A pixel is one position along all three axes, counted row-major.
 struct SlidingWindow {
   int axes = 0;  // that the call has
   WindowAxis depth;

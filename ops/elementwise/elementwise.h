@@ -1,8 +1,9 @@
-// Element functions: shapes broadcast by NumPy's rule, operands must have one dtype (no silent promotion).
-// Floats are computed in their own precision (16-bit ones in f32, rounded once an op); integers wrap; x / 0
-// on integers is 0. Transcendental functions err by at most 4 ULP (silu 5), sin and cos by 2.5e-7 in f32 and
-// 5e-16 in f64 for |x| <= 3000; gelu's tails err absolutely, by what erf loses near -1. NaN and infinity go
-// through as in the C library; subnormals may be flushed to zero.
+// Elementwise functions. Shapes broadcast by NumPy's rule; operands must have the same dtype (no implicit
+// promotion). Floats are computed in their own precision (16-bit ones in f32, rounded once per op); integers
+// wrap; integer x / 0 is 0. Transcendental functions have errors of at most 4 ULP (silu 5), sin and cos of at
+// most 2.5e-7 in f32 and 5e-16 in f64 for |x| <= 3000; the tails of gelu have an absolute error, from the
+// precision that erf loses near -1. NaN and infinity propagate as in the C library; subnormals may be flushed
+// to zero.
 #pragma once
 
 #include "isochron/core/tensor/tensor.h"
@@ -14,16 +15,16 @@ Tensor add(const Tensor& a, const Tensor& b);
 Tensor sub(const Tensor& a, const Tensor& b);
 Tensor mul(const Tensor& a, const Tensor& b);
 Tensor div(const Tensor& a, const Tensor& b);
-/// a^b. d/db needs a > 0 (elsewhere its gradient is 0).
+/// a^b. The gradient with respect to b requires a > 0; elsewhere it is 0.
 Tensor pow(const Tensor& a, const Tensor& b);
 /// Remainder with the sign of the dividend (C's fmod).
 Tensor fmod(const Tensor& a, const Tensor& b);
-/// NaN wins; where a == b the gradient goes to both halves equally.
+/// NaN if either operand is NaN. If a == b, each operand gets half of the gradient.
 Tensor maximum(const Tensor& a, const Tensor& b);
 Tensor minimum(const Tensor& a, const Tensor& b);
 Tensor atan2(const Tensor& a, const Tensor& b);
 
-/// Comparisons give bool and have no gradient.
+/// Comparisons and logical functions return bool and have no gradient.
 Tensor equal(const Tensor& a, const Tensor& b);
 Tensor not_equal(const Tensor& a, const Tensor& b);
 Tensor less(const Tensor& a, const Tensor& b);
@@ -38,7 +39,8 @@ Tensor is_finite(const Tensor& x);
 
 /// condition ? a : b, elementwise; `condition` is bool.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
-/// min(max(x, low), high); the gradient passes where low <= x <= high.
+/// min(max(x, low), high) (PyTorch's clamp); the gradient passes where low <= x <= high. With numbers, throws
+/// kInvalidArgument where low > high.
 Tensor clip(const Tensor& x, const Tensor& low, const Tensor& high);
 Tensor clip(const Tensor& x, double low, double high);
 
@@ -71,7 +73,7 @@ Tensor relu6(const Tensor& x);
 Tensor leaky_relu(const Tensor& x, double slope = 0.01);
 /// x > 0 ? x : alpha (e^x - 1).
 Tensor elu(const Tensor& x, double alpha = 1.0);
-/// Self-normalising ELU (Klambauer et al. 2017).
+/// Self-normalizing ELU (Klambauer et al. 2017).
 Tensor selu(const Tensor& x);
 /// log(1 + e^x).
 Tensor softplus(const Tensor& x);
@@ -81,14 +83,14 @@ Tensor silu(const Tensor& x);
 Tensor gelu(const Tensor& x);
 Tensor gelu_tanh(const Tensor& x);
 
-/// Converts; floats to integers truncate (NaN and what doesn't fit give any integer), anything to bool is !=
-/// 0. The gradient is cast back.
+/// Converts x to `dtype`. Floats to integers truncate; NaN and out-of-range values give an unspecified
+/// integer. A conversion to bool is x != 0. The gradient is cast back.
 Tensor cast(const Tensor& x, DType dtype);
-/// The value with no gradient through it.
+/// Returns x, but lets no gradient through.
 Tensor stop_gradient(const Tensor& x);
 
-/// A number takes the tensor's dtype. Throw kDtypeMismatch where an integer dtype would cut it, and
-/// kOutOfRange where that doesn't hold it.
+/// A number is converted to the tensor's dtype. The operators throw kDtypeMismatch if an integer dtype would
+/// drop its fraction, and kOutOfRange if the dtype can't represent it.
 #define ISOCHRON_OPERATOR(symbol, function)                 \
   Tensor operator symbol(const Tensor& a, const Tensor& b); \
   Tensor operator symbol(const Tensor& a, double b);        \

@@ -146,7 +146,7 @@ OpSample sample(Shape a, Shape b, bool transpose_a, bool transpose_b, std::strin
 OpDef matmul_float8_row() {
   OpDef op;
   op.name = "matmul_float8";
-  op.summary = "matrix product whose factors are rounded to 8 bits, scaled by magnitudes of steps before";
+  op.summary = "matrix product with operands rounded to 8 bits, scaled by the amax of earlier steps";
   op.min_inputs = op.max_inputs = 4;
   op.infer = infer_matmul_float8;
   op.gradient = matmul_float8_gradient;

@@ -1,6 +1,6 @@
-// Matrix products whose factors are rounded to 8 bits, scaled by the largest magnitudes of steps before
-// ("delayed scaling"). A Hopper device multiplies the bytes; elsewhere, and for sizes that its units don't
-// take, the same rounded numbers are multiplied in 16 bits, which hold them exactly.
+// Matrix products with operands rounded to 8 bits, scaled by the amax of earlier steps (delayed scaling). A
+// Hopper device multiplies in 8 bits; elsewhere, and for sizes that its tensor cores don't support, the same
+// rounded numbers are multiplied in 16 bits, which represent them exactly.
 #pragma once
 
 #include "isochron/core/tensor/tensor.h"
@@ -24,17 +24,18 @@ struct Float8Gradient {
   bool grows = false;
 };
 
-/// x kernel, as matmul: x / scale and kernel / scale are rounded to E4M3 (4 bits of exponent, 3 of fraction;
-/// to nearest even; at most 448, beyond which they are 448; infinities become NaN), multiplied, summed and
-/// scaled back. Histories hold the tensor's own magnitude already, as their newest (float8_history); its
-/// scale is the least power of two by which the largest before that fits the format ("delayed scaling"), or
-/// the newest where there is none before. Relative error of a factor up to 2^-4, and more below 2^-6 x its
-/// scale. Sums run in f32, but where a device multiplies bytes: Hopper's units add with 13 bits of fraction,
-/// so that a sum may be off by 2^-12 of the sum of its products' magnitudes. x: f32 (..., M, K), kernel: f32
-/// (K, N); under mixed precision x is stored in 16 bits before.
+/// matmul(x, kernel) with both operands rounded to 8 bits: x / scale and kernel / scale are rounded to E4M3
+/// (4 bits of exponent, 3 of mantissa; to nearest even; saturated at 448; infinities become NaN), multiplied,
+/// summed and scaled back. The scale is delayed: the smallest power of two by which the largest amax of the
+/// history, without its newest entry, fits the format; the newest one where the history has no other. The
+/// newest entry must be the tensor's own amax (float8_history). Relative error of an operand up to 2^-4, and
+/// more below 2^-6 times its scale. Sums are in f32, except on a device that multiplies in 8 bits: Hopper's
+/// tensor cores add with a mantissa of 13 bits, so a sum may be off by 2^-12 times the sum of its products'
+/// magnitudes. x: f32 (..., M, K), kernel: f32 (K, N); under mixed precision x is first stored in 16 bits.
 ///
-/// Gradients pass by the rounding unchanged. They are products of the same kind with the incoming gradient in
-/// E5M2 (5 bits, 2; at most 57,344), scaled as `gradient` says. Not differentiable twice.
+/// The gradient passes through the rounding unchanged (straight-through). Both gradients are products of the
+/// same kind with the incoming gradient in E5M2 (5 bits of exponent, 2 of mantissa; at most 57,344), scaled
+/// as `gradient` says. Not differentiable twice.
 ///
 /// Throws kShapeMismatch, and kDtypeMismatch for other dtypes than f32.
 /// Sources: Micikevicius et al., "FP8 Formats for Deep Learning" (2022); NVIDIA Transformer Engine's delayed

@@ -33,7 +33,7 @@ std::vector<TensorSpec> infer_put_add(const OpCall& call) {
   require(updates.dtype != DType::kBool, ErrorCode::kDtypeMismatch, call.op.name,
           "is not defined on bool; cast to a number first");
   const int64_t extent = call.attributes.get<int64_t>("extent");
-  require(extent >= 0, ErrorCode::kInvalidArgument, call.op.name, "the extent is {}", extent);
+  require(extent >= 0, ErrorCode::kInvalidArgument, call.op.name, "extent must be >= 0, got {}", extent);
   return {{updates.dtype, with_extent(updates.shape, checked_axis(call, updates.shape), extent)}};
 }
 

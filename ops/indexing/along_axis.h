@@ -1,21 +1,22 @@
-// Elements found by one index each along an axis, as against the slices of indexing.h: NumPy's
-// take_along_axis, PyTorch's gather and scatter_add. Each is the other's gradient.
+// Ops that select single elements by an index along an axis, in contrast to indexing.h, which selects slices:
+// NumPy's take_along_axis, PyTorch's gather and scatter_add. Each op is the other's gradient.
 #pragma once
 
 #include "isochron/core/tensor/tensor.h"
 
 namespace isochron {
 
-/// result[..., k, ...] = x[..., indices[..., k, ...], ...]. indices: i32 or i64, as many axes as x; all axes
-/// but `axis` broadcast (PyTorch takes a smaller extent there for the beginning of x: `narrow` x first).
-/// Throws kShapeMismatch, kDtypeMismatch, kOutOfRange for the axis, and when run kOutOfRange naming position,
-/// index and bound; none is written before all are checked.
+/// result[..., k, ...] = x[..., indices[..., k, ...], ...] (PyTorch's gather). indices: i32 or i64, of x's
+/// rank; all axes but `axis` broadcast (PyTorch instead reads the beginning of x where an index axis is
+/// shorter: `narrow` x first). Throws kShapeMismatch, kDtypeMismatch, kOutOfRange for the axis. When run,
+/// throws kOutOfRange for an index outside [0, extent), naming its position and the bound; all indices are
+/// checked before anything is written.
 Tensor take_along_axis(const Tensor& x, const Tensor& indices, int64_t axis);
 
-/// base, to which each of `updates` is added at its index: result[..., indices[..., k, ...], ...] +=
-/// updates[..., k, ...]. indices and updates broadcast with each other and, but for `axis`, to the base. The
-/// updates of one element are summed first, in order (16-bit floats in f32), so the result is always the
-/// same. Not defined on bool. Throws as `take_along_axis`.
+/// Returns `base` with each of `updates` added at its index: result[..., indices[..., k, ...], ...] +=
+/// updates[..., k, ...]. indices and updates broadcast with each other and, except along `axis`, to the base.
+/// The updates of one element are summed first, in order (16-bit floats in f32), so the result is
+/// deterministic. Not defined for bool. Throws the errors of `take_along_axis`.
 Tensor put_add_along_axis(const Tensor& base, const Tensor& indices, const Tensor& updates, int64_t axis);
 
 /// The same on a base of zeros, of extent `extent` along `axis`; updates and indices have one shape.

@@ -1,4 +1,5 @@
-// Vectors looked up in a table by number, one each or reduced by bags: what nn/layers/embedding.h computes.
+// Looks up rows of a table by index, either one row per index or one reduced row per bag of indices; this is
+// what nn/layers/embedding.h computes.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +10,8 @@
 namespace isochron {
 
 struct LookupOptions {
-  /// The number of a row that stands for "nothing", such as the fill of short sentences: it gets no gradient,
-  /// and bags leave it out. Negative: counted from the end, as in PyTorch.
+  /// The index of the padding row, which fills up short sequences: it gets no gradient, and bags ignore it. A
+  /// negative index counts from the end, as in PyTorch.
   std::optional<int64_t> padding_idx = {};
   /// The table's gradient is row-sparse, and optimizers need to update only the rows that a step reads
   /// (optim/optimizer.h says what that changes). As PyTorch's option.
@@ -31,13 +32,14 @@ struct BagOptions {
 };
 
 /// The rows of `table` (V, D), floating, at the indices of each bag, reduced to one row: (B, D). An empty bag
-/// gives zeros. Bags are the rows of `indices` (B, L); or, with offsets, `indices` (N) is cut where `offsets`
-/// (B), ascending from 0, i32 or i64, says: bag b goes from offsets[b] to the next one, the last to the end.
-/// `weights`, of the table's dtype and the shape of `indices`, multiply the rows of a sum; undefined: none.
-/// Sums run in the order of the indices, of 16-bit floats in f32; the largest is the first of equals, and NaN
-/// counts as that. The rows aren't copied first, as they are by `gather` and a reduction. Throws
-/// kShapeMismatch, kDtypeMismatch, kInvalidArgument (weights where the mode isn't kSum, sparse where it is
-/// kMax), kOutOfRange (padding_idx, and when run an index or an offset, naming its position). CPU alone.
+/// gives zeros. Without offsets, the bags are the rows of `indices` (B, L). With `offsets` (B), i32 or i64,
+/// ascending from 0, `indices` is (N) and bag b goes from offsets[b] to the next offset, the last bag to the
+/// end. `weights`, of the table's dtype and the shape of `indices`, multiply the rows of a sum; undefined: no
+/// weights. Sums are in the order of the indices, in f32 for 16-bit floats. The maximum is the first of equal
+/// elements; NaN counts as the largest. Unlike `gather` followed by a reduction, the rows aren't copied
+/// first. Throws kShapeMismatch, kDtypeMismatch, kInvalidArgument (weights if the mode isn't kSum, sparse if
+/// it is kMax), kOutOfRange (padding_idx; when it runs, an index or an offset, naming its position). CPU
+/// only.
 Tensor embedding_bag(const Tensor& table, const Tensor& indices, const BagOptions& options = {},
                      const Tensor& weights = {});
 Tensor embedding_bag(const Tensor& table, const Tensor& indices, const Tensor& offsets,

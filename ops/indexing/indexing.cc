@@ -44,7 +44,7 @@ std::vector<TensorSpec> infer_scatter_add(const OpCall& call) {
           "is not defined on bool; cast to a number first");
   const int64_t axis = call.attributes.get<int64_t>("axis");
   const int64_t extent = call.attributes.get<int64_t>("extent");
-  require(extent >= 0, ErrorCode::kInvalidArgument, call.op.name, "the extent is {}", extent);
+  require(extent >= 0, ErrorCode::kInvalidArgument, call.op.name, "extent must be >= 0, got {}", extent);
   require(axis >= 0 && axis + indices.rank() <= updates.shape.rank(), ErrorCode::kOutOfRange, call.op.name,
           "axis {} of updates {} with indices {}", axis, updates.str(), indices.str());
   Shape shape;
@@ -175,7 +175,7 @@ void add_scatter_add(graph::Registry& registry) {
 std::vector<TensorSpec> infer_one_hot(const OpCall& call) {
   require_indices(call, 0);
   const int64_t depth = call.attributes.get<int64_t>("depth");
-  require(depth > 0, ErrorCode::kInvalidArgument, call.op.name, "the depth is {}", depth);
+  require(depth > 0, ErrorCode::kInvalidArgument, call.op.name, "depth must be >= 1, got {}", depth);
   Shape shape = call.inputs[0].shape;
   shape.push_back(depth);
   return {{call.attributes.get<DType>("dtype"), shape}};
@@ -210,7 +210,7 @@ std::vector<TensorSpec> infer_arg(const OpCall& call) {
   const Shape& shape = call.inputs[0].shape;
   const int axis = checked_axis(call, shape);
   require(shape[axis] > 0, ErrorCode::kShapeMismatch, call.op.name,
-          "axis {} of {} holds nothing to choose from", axis, call.inputs[0].str());
+          "axis {} of {} is empty; expected at least one element", axis, call.inputs[0].str());
   return {{DType::kI64, reduced_shape(shape, {axis}, call.attributes.get<bool>("keep_dims"))}};
 }
 

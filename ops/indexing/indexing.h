@@ -5,23 +5,26 @@
 
 namespace isochron {
 
-/// x's slices at `indices` (i32 or i64, any shape) along `axis`: the result's shape is x's with that axis
-/// replaced by the shape of `indices`. x: (V, D), indices (B, T), axis 0: result (B, T, D). An index outside
-/// [0, extent) throws kOutOfRange naming position, index and bound when the op runs; none is written before
-/// all are checked.
+/// The slices of x at `indices` (i32 or i64, any shape) along `axis`: the result's shape is x's with that
+/// axis replaced by the shape of `indices`. x: (V, D), indices (B, T), axis 0: result (B, T, D). When the op
+/// runs, an index outside [0, extent) throws kOutOfRange naming position, index and bound; all indices are
+/// checked before anything is written.
 Tensor gather(const Tensor& x, const Tensor& indices, int64_t axis = 0);
 /// The reverse of `gather`: zeros of extent `extent` along `axis`, to which `updates` are added at `indices`,
 /// in order, so that the result is always the same.
 Tensor scatter_add(const Tensor& updates, const Tensor& indices, int64_t extent, int64_t axis = 0);
-/// base, to whose slices at `indices` along `axis` the `updates` are added (PyTorch's index_add, for indices
-/// of any shape): the sums of the updates first, in order, then the base. updates: the shape that
-/// `gather(base, indices, axis)` gives. Throws kShapeMismatch, kDtypeMismatch, and as `gather`.
+/// Returns `base` with `updates` added to its slices at `indices` along `axis` (PyTorch's index_add, for
+/// indices of any shape). The updates of a slice are summed first, in order, then added to the base. updates:
+/// the shape that `gather(base, indices, axis)` returns. Throws kShapeMismatch, kDtypeMismatch, and the
+/// errors of `gather`.
 Tensor scatter_add(const Tensor& base, const Tensor& indices, const Tensor& updates, int64_t axis = 0);
-/// 1 at each index, else 0, along a new last axis of extent `depth`. Throws as `gather`.
+/// 1 at each index, else 0, along a new last axis of extent `depth`. Throws kInvalidArgument unless depth >=
+/// 1, and as `gather`.
 Tensor one_hot(const Tensor& indices, int64_t depth, DType dtype = DType::kF32);
 
-/// Position (i64) of the first largest or smallest element along `axis`; NaN counts as both. Without an axis:
-/// within the flattened tensor. Throws kShapeMismatch when there is nothing to choose from.
+/// The index (i64) of the first largest or smallest element along `axis`; NaN counts as both. Without an
+/// axis, the index in the flattened tensor. Throws kOutOfRange for the axis, kShapeMismatch if the axis is
+/// empty.
 Tensor argmax(const Tensor& x, int64_t axis, bool keep_dims = false);
 Tensor argmax(const Tensor& x);
 Tensor argmin(const Tensor& x, int64_t axis, bool keep_dims = false);

@@ -51,14 +51,14 @@ struct RowGradient {
 /// `gradient` as a tensor of `extent` rows, from which `row_gradients` gets it back: a `scatter_add` that
 /// carries `padding` and `sparse`.
 Tensor dense_gradient(const RowGradient& gradient, int64_t extent);
-/// What `gradient` is the sum of, in the order in which it was added up, where it is the result of such
-/// `scatter_add`s along the first axis, negated, multiplied or divided by numbers, and nothing else: the
-/// gradient of a table by `gather` and `embedding_bag`, clipped by its norm or freed of a loss scale. Empty
-/// otherwise. Who reads these in its place, in a capture, leaves nobody who needs the dense result, so that
-/// it is never computed. Outside a capture it is known within a RowGradientScope.
+/// The parts that `gradient` is the sum of, in the order in which they were added, if it is the result of
+/// such `scatter_add`s along the first axis, negated, multiplied or divided by numbers, and nothing else: the
+/// gradient of a table by `gather` and `embedding_bag`, clipped by its norm or divided by a loss scale. Empty
+/// otherwise. If a capture reads these parts instead of `gradient`, nothing needs the dense result, so it is
+/// never computed. Outside a capture the parts are known only within a RowGradientScope.
 std::vector<RowGradient> row_gradients(const Tensor& gradient);
-/// The op by which the elements of a `sparse` gradient were changed so that `row_gradients` gives none: a
-/// clip, a mask. Null where there is none, and where a gradient that isn't sparse was added (tied weights).
+/// The op that changed the elements of a `sparse` gradient so that `row_gradients` returns nothing, such as a
+/// clip or a mask. Null if there is no such op, and if a gradient that isn't sparse was added (tied weights).
 const graph::OpDef* changed_row_gradient(const Tensor& gradient);
 
 /// While it lives, `row_gradients` knows of tensors that this thread computes outside a capture.

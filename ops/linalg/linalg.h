@@ -1,8 +1,8 @@
 // Linear algebra on batches of matrices: x of (..., M, N), factored in f32 or f64 without pivot thresholds.
-// What has no result (a singular matrix, one that is not positive definite) throws kInvalidArgument naming
-// the matrix within the batch when the op runs, before anything is written; on a device it ends the device
-// (kDeviceLost), with a line on standard output that says the same. All are differentiable, twice,
-// unless it is said otherwise. Errors are those of the backward stable algorithms: a small multiple of N x
+// If a matrix has no result (it is singular, or not positive definite), the op throws kInvalidArgument when
+// it runs, naming the matrix within the batch, before anything is written. On a device this ends the device
+// (kDeviceLost), after a line on standard output with the same message. All ops are twice differentiable
+// unless stated otherwise. Errors are those of the backward stable algorithms: a small multiple of N x
 // epsilon x condition number. All throw kShapeMismatch, kDtypeMismatch.
 #pragma once
 
@@ -12,8 +12,8 @@
 
 namespace isochron {
 
-/// The lower triangle up to the diagonal `diagonal` places above the main one, or the upper from there on;
-/// else 0. Any dtype, (..., M, N).
+/// tril keeps the elements up to the diagonal `diagonal` places above the main diagonal, triu those from that
+/// diagonal on; all others become 0. Any dtype, (..., M, N).
 Tensor tril(const Tensor& x, int64_t diagonal = 0);
 Tensor triu(const Tensor& x, int64_t diagonal = 0);
 /// The main diagonal of square matrices: (..., N, N) to (..., N). Any dtype.
@@ -31,20 +31,20 @@ struct TriangularSolveOptions {
   bool transpose = false;      // solve a^T x = b
   bool unit_diagonal = false;  // take the diagonal as ones, whatever is there
 };
-/// x with a x = b for triangular a. a: (..., N, N), b: (..., N, K); leading axes broadcast; result (..., N,
-/// K). Throws when the diagonal holds a 0.
+/// Solves a x = b for triangular a. a: (..., N, N), b: (..., N, K); leading axes broadcast; result (..., N,
+/// K). Throws if the diagonal contains a 0.
 Tensor triangular_solve(const Tensor& a, const Tensor& b, TriangularSolveOptions options = {});
 
-/// x with a x = b (a^T x = b where `transpose`), by LU with partial pivoting. Shapes as `triangular_solve`.
-/// Throws when a is exactly singular.
+/// Solves a x = b (a^T x = b if `transpose`), by LU with partial pivoting. Shapes as in `triangular_solve`.
+/// Throws if a is exactly singular.
 Tensor solve(const Tensor& a, const Tensor& b, bool transpose = false);
-/// a^-1 of (..., N, N). `solve` is faster and closer where the inverse is only multiplied.
+/// a^-1 of (..., N, N). If the inverse is only used in a product, `solve` is faster and more accurate.
 Tensor inverse(const Tensor& a);
 
 /// The sign (-1, 0, 1) and the logarithm of the absolute value of the determinant, each (...), of (..., N,
 /// N): 0 and -inf when singular. The gradient needs a regular matrix and throws as `solve` otherwise.
 std::pair<Tensor, Tensor> slogdet(const Tensor& a);
-/// The determinant. Under- and overflows where slogdet does not; gradient as there.
+/// The determinant, which may underflow or overflow where slogdet doesn't. The gradient is as for slogdet.
 Tensor determinant(const Tensor& a);
 
 /// x = q r with orthonormal columns in q: (..., M, K), r upper triangular: (..., K, N), K = min(M, N), by

@@ -9,10 +9,10 @@
 namespace isochron {
 
 /// Einstein's notation as in NumPy, PyTorch and TensorFlow: "bij,bjk->bik" names the axes of each operand by
-/// letters (a-z, A-Z; blanks are skipped); letters that the result lacks are summed over, and a letter twice
-/// in one operand takes its diagonal. "..." stands for any further axes, aligned at their ends and broadcast;
-/// unless written in the result they are an error there. Without "->" the result has "..." first and then, in
-/// alphabetical order (capitals first), the letters that occur once.
+/// letters (a-z, A-Z; spaces are ignored). Letters that the result doesn't contain are summed over; a letter
+/// that occurs twice in one operand takes its diagonal. "..." stands for any further axes, aligned from the
+/// last axis and broadcast; it is an error if the result doesn't contain them. Without "->" the result has
+/// "..." first and then, in alphabetical order (capitals first), the letters that occur once.
 ///
 /// Any number of operands of one dtype. Each step contracts the pair that costs the fewest multiplications,
 /// of equals the first, by matmul (elementwise where nothing is summed), so that gradients of any order,

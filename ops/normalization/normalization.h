@@ -1,5 +1,5 @@
-// Normalisation: channels, groups of them and rows brought to mean 0 and variance 1.
-// Variances are biased (divided by n) throughout. f32 and f64; 16-bit floats go through f32.
+// Normalization of channels, groups of channels and rows to mean 0 and variance 1. Variances are biased
+// (divided by n) throughout. f32 and f64; 16-bit floats are computed in f32.
 #pragma once
 
 #include "isochron/core/tensor/tensor.h"
@@ -20,15 +20,15 @@ Moments channel_moments(const Tensor& x);
 Tensor normalize_channels(const Tensor& x, const Moments& moments, const Tensor& gamma, const Tensor& beta,
                           double epsilon);
 
-/// Each row of the last axis brought to mean 0 and variance 1 (Ba, Kiros, Hinton: "Layer Normalization",
-/// 2016), times gamma, plus beta; (D) each, either may be undefined. x: (..., D). Throws kShapeMismatch,
+/// Normalizes each row of the last axis to mean 0 and variance 1 (Ba, Kiros, Hinton: "Layer Normalization",
+/// 2016), times gamma, plus beta; both (D), and either may be undefined. x: (..., D). Throws kShapeMismatch,
 /// kDtypeMismatch.
 Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon = 1e-5);
 /// x / sqrt(mean x^2 + epsilon) gamma for each row (Zhang and Sennrich: "Root Mean Square Layer
 /// Normalization", NeurIPS 2019).
 Tensor rms_norm(const Tensor& x, const Tensor& gamma, double epsilon = 1e-5);
 
-/// What batch normalization makes: y, and the moments of each channel, (C), that it went by.
+/// The result of batch normalization: y, and the moments (C) that the channels were normalized by.
 struct NormalizedBatch {
   Tensor y;
   Moments moments;
@@ -45,7 +45,7 @@ NormalizedBatch batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& b
 /// threads, gradients too. Throws kShapeMismatch, kDtypeMismatch, kInvalidArgument unless groups divides C.
 Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& gamma, const Tensor& beta,
                   double epsilon = 1e-5);
-/// The same of each channel by itself (Ulyanov, Vedaldi, Lempitsky: "Instance Normalization", 2016).
+/// The same for each channel separately (Ulyanov, Vedaldi, Lempitsky: "Instance Normalization", 2016).
 Tensor instance_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon = 1e-5);
 
 }  // namespace isochron

@@ -1,4 +1,4 @@
-// A row of batch normalisation: the part of it that comes after the moments are known, wherever they are
+// A row of batch normalization: the part of it that comes after the moments are known, wherever they are
 // from. Part of register_normalization (ops/normalization/normalization.cc).
 #pragma once
 

@@ -1,4 +1,4 @@
-// Batch normalisation by the moments of the batches of several ranks together.
+// Batch normalization by the moments of the batches of several ranks together.
 #pragma once
 
 #include "isochron/ops/collective/collectives.h"
@@ -6,7 +6,7 @@
 
 namespace isochron {
 
-/// What batch normalisation over ranks makes: this rank's y; the moments of each channel that all went by,
+/// What batch normalization over ranks makes: this rank's y; the moments of each channel that all went by,
 /// (C); and over how many rows these were taken on all ranks together, f64 ().
 struct NormalizedRanks {
   Tensor y;

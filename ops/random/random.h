@@ -9,9 +9,10 @@
 namespace isochron {
 namespace random {
 
-/// A stream of draws. Its state is a variable, {seed, step} in i64: an eager draw advances the step, and so
-/// does each replay of a capture that draws, once however many draws it holds (those are told apart by their
-/// order in the trace). Equal states give equal draws. Not for use by two threads at a time.
+/// A stream of draws. Its state is a variable, {seed, step} in i64. An eager draw advances the step, and so
+/// does each replay of a capture that draws: by one, regardless of the number of its draws, which are
+/// distinguished by their order in the trace. Equal states give equal draws. Not for use by two threads at a
+/// time.
 class Generator {
  public:
   explicit Generator(uint64_t seed = 0);
@@ -19,14 +20,14 @@ class Generator {
   void set_seed(uint64_t seed);
   /// i64(2) on the CPU, to be saved.
   Tensor state() const;
-  /// Where captured functions that draw from it run. Eager draws are the CPU's in any case, but for
-  /// dropout's, which live where its input does; they wait for the state. Throws kInvalidArgument once a
-  /// captured function has drawn from it.
+  /// Sets the device on which captured functions that draw from this generator run. Eager draws are always
+  /// made on the CPU, except dropout's, which are made on the device of its input; eager draws wait for the
+  /// state. Throws kInvalidArgument once a captured function has drawn from this generator.
   void move_to(Device device);
   /// Continues from a saved state. Throws kShapeMismatch, kDtypeMismatch.
   void set_state(const Tensor& state);
-  /// How many draws came before, and where the next one begins: for streams that are divided up. Allocate
-  /// nothing on the CPU. Throw kDevice elsewhere.
+  /// `step` returns the number of draws so far; `seek` sets where the next draw begins. For streams that are
+  /// split up. Both allocate nothing on the CPU, and throw kDevice elsewhere.
   int64_t step() const;
   void seek(int64_t step);
   /// The state for the next draw: advanced, at once or (once) in the capture that is open.
@@ -36,24 +37,24 @@ class Generator {
   Tensor state_;
 };
 
-/// The generator that draws use unless told otherwise.
+/// The generator that draws use by default.
 Generator& default_generator();
-/// The one seed of a program: seeds `default_generator()`, and by streams derived from it whatever else draws
-/// and is given no seed of its own: the initial weights of layers built from now on
+/// The single seed of a program. Seeds `default_generator()` and, by streams derived from it, everything else
+/// that draws and has no seed of its own: the initial weights of layers built from now on
 /// (nn/module/initializers.h), the order of datasets and the noise of optimizers made from now on, functions
-/// of images (data/images/image_ops.h) and nn::generate. Without a call each of them begins with seed 0.
+/// of images (data/images/image_ops.h) and nn::generate. Without a call, each of these starts with seed 0.
 void set_seed(uint64_t seed);
 
 }  // namespace random
 
-/// Uniform in [low, high): 24 random bits a number in f32, 53 in f64 (the only dtypes). Throw
+/// Uniform in [low, high): 24 random bits per number in f32, 53 in f64 (the only dtypes). The functions throw
 /// kInvalidArgument, kDtypeMismatch.
 Tensor random_uniform(const Shape& shape, double low = 0, double high = 1, DType dtype = DType::kF32,
                       random::Generator& generator = random::default_generator());
 /// Normal by Box and Muller (1958). f32 numbers stay within 6.7 standard deviations.
 Tensor random_normal(const Shape& shape, double mean = 0, double stddev = 1, DType dtype = DType::kF32,
                      random::Generator& generator = random::default_generator());
-/// bool: true with `probability`, of which the part below 2^-24 is cut off.
+/// bool: true with `probability`, which is rounded down to a multiple of 2^-24.
 Tensor bernoulli(const Shape& shape, double probability,
                  random::Generator& generator = random::default_generator());
 

@@ -41,7 +41,7 @@ struct RecurrentOptions {
   Tensor lengths = {};
 };
 
-/// h and c: (N, H); both undefined stand for zeros.
+/// h and c: (N, H); if both are undefined, they are zeros.
 struct LstmState {
   Tensor h;
   Tensor c;

@@ -42,7 +42,7 @@ std::vector<TensorSpec> infer_recurrence(const OpCall& call) {
 }
 
 /// result[k] = x[k + 1] along `axis`, or x[k - 1] where `backward`; `fill` where there is none.
-Tensor neighbour(const Tensor& x, int64_t axis, bool backward, double fill) {
+Tensor neighbor(const Tensor& x, int64_t axis, bool backward, double fill) {
   const int at = normalize_axis(axis, x.rank(), "cumulative");
   const int64_t extent = x.shape()[at];
   if (extent == 0) return x;
@@ -66,10 +66,10 @@ std::vector<Tensor> product_gradient(const GradientCall& call) {
   const Tensor& x = call.inputs[0];
   const Tensor& g = call.output_gradients[0];
   if (call.attributes.get<bool>("exclusive")) {
-    return {call.outputs[0] * neighbour(linear_recurrence(x, g, axis, !reverse), axis, reverse, 0)};
+    return {call.outputs[0] * neighbor(linear_recurrence(x, g, axis, !reverse), axis, reverse, 0)};
   }
   const Tensor before = cumulative_product(x, axis, {true, reverse});
-  return {before * linear_recurrence(neighbour(x, axis, reverse, 0), g, axis, !reverse)};
+  return {before * linear_recurrence(neighbor(x, axis, reverse, 0), g, axis, !reverse)};
 }
 
 /// a - b, and 0 where they are equal, be they infinite.
@@ -83,7 +83,7 @@ std::vector<Tensor> cumulative_log_sum_gradient(const GradientCall& call) {
   const Tensor& y = call.outputs[0];
   const int64_t axis = axis_of(call);
   const bool reverse = reverse_of(call);
-  const Tensor next = neighbour(y, axis, reverse, std::numeric_limits<double>::infinity());
+  const Tensor next = neighbor(y, axis, reverse, std::numeric_limits<double>::infinity());
   const Tensor sums = linear_recurrence(exp(difference(y, next)), call.output_gradients[0], axis, !reverse);
   return {exp(difference(call.inputs[0], y)) * sums};
 }
@@ -96,9 +96,9 @@ std::vector<Tensor> cumulative_extreme_gradient(const GradientCall& call) {
 std::vector<Tensor> recurrence_gradient(const GradientCall& call) {
   const int64_t axis = axis_of(call);
   const bool reverse = reverse_of(call);
-  const Tensor terms = linear_recurrence(neighbour(call.inputs[0], axis, reverse, 0),
-                                         call.output_gradients[0], axis, !reverse);
-  return {terms * neighbour(call.outputs[0], axis, !reverse, 0), terms};
+  const Tensor terms =
+      linear_recurrence(neighbor(call.inputs[0], axis, reverse, 0), call.output_gradients[0], axis, !reverse);
+  return {terms * neighbor(call.outputs[0], axis, !reverse, 0), terms};
 }
 
 /// Calls `visit(element, previous)` along every line in its order; `previous` is -1 at the first.
@@ -300,7 +300,7 @@ Tensor log_cumulative_sum_exp(const Tensor& x, int64_t axis, CumulativeOptions o
   const int64_t at = normalize_axis(axis, x.rank(), op.name);
   const Tensor sums = graph::apply_one(op, {x}, {{"axis", at}, {"reverse", options.reverse}});
   if (!options.exclusive) return sums;
-  return ops::neighbour(sums, at, !options.reverse, -std::numeric_limits<double>::infinity());
+  return ops::neighbor(sums, at, !options.reverse, -std::numeric_limits<double>::infinity());
 }
 
 std::pair<Tensor, Tensor> cumulative_max(const Tensor& x, int64_t axis, bool reverse) {

@@ -1,7 +1,7 @@
-// Cumulative ops and the linear recurrence they are differentiated by. The result has the input's shape;
-// element k holds what became of elements 0 to k along `axis`. `exclusive` leaves element k itself out (the
-// first result is then that of no elements: 0 for sums, 1 for products), `reverse` starts at the end; both as
-// TensorFlow has them. Results are the same for any number of threads. All throw kOutOfRange for the axis,
+// Cumulative ops and the linear recurrence that their gradients use. The result has the input's shape;
+// element k is the result for elements 0 to k along `axis`. `exclusive` leaves out element k itself (the
+// first result is then that of an empty list: 0 for sums, 1 for products); `reverse` starts at the end; both
+// as in TensorFlow. Results are the same for any number of threads. All throw kOutOfRange for the axis,
 // kDtypeMismatch.
 #pragma once
 

@@ -27,7 +27,7 @@ std::vector<TensorSpec> infer_reduction(const OpCall& call) {
           "of u8 would be cut to 8 bits; cast to i64 first");
   const Axes& axes = call.attributes.get<Dims>("axes");
   require(normalize_axes(axes, in.shape.rank(), call.op.name) == axes || in.shape.rank() == 0,
-          ErrorCode::kInvalidArgument, call.op.name, "axes {} are not normalised", dims_str(axes));
+          ErrorCode::kInvalidArgument, call.op.name, "axes {} are not normalized", dims_str(axes));
   return {{in.dtype, reduced_shape(in.shape, axes, call.attributes.get<bool>("keep_dims"))}};
 }
 

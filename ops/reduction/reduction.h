@@ -6,17 +6,18 @@
 
 namespace isochron {
 
-/// Throw kOutOfRange, kInvalidArgument for bad axes, and kDtypeMismatch for bool. The result has the dtype of
-/// `x`, in which integers wrap; of u8, sum and prod throw kDtypeMismatch. The gradient of max and min goes
-/// equally to all that tie; of no elements they are -inf and inf, or an integer's limits. The third gradient
-/// of prod is right where no element is 0.
+/// All throw kOutOfRange and kInvalidArgument for bad axes, and kDtypeMismatch for bool. The result has the
+/// dtype of `x`, in which integers wrap; sum and prod throw kDtypeMismatch for u8. The gradient of max and
+/// min is divided equally among tied elements. Without any elements, max is -inf and min is inf, or the
+/// limits of an integer dtype. The third gradient of prod is correct only if no element is 0.
 Tensor sum(const Tensor& x, const Axes& axes = {}, bool keep_dims = false);
 /// Of floating dtypes, else throws kDtypeMismatch. The mean of no elements is NaN.
 Tensor mean(const Tensor& x, const Axes& axes = {}, bool keep_dims = false);
 Tensor max(const Tensor& x, const Axes& axes = {}, bool keep_dims = false);
 Tensor min(const Tensor& x, const Axes& axes = {}, bool keep_dims = false);
 Tensor prod(const Tensor& x, const Axes& axes = {}, bool keep_dims = false);
-/// Mean of squared deviations, divided by n - correction.
+/// Mean of squared deviations, divided by n - correction (PyTorch's var has correction 1). Floating dtypes.
+/// Throws kDtypeMismatch otherwise, kInvalidArgument unless n > correction (where that isn't 0).
 Tensor variance(const Tensor& x, const Axes& axes = {}, bool keep_dims = false, int64_t correction = 0);
 
 }  // namespace isochron

@@ -1,8 +1,8 @@
-// Ops that order the elements along an axis. Any dtype. Order: numbers by size, -0 equal to 0, NaN larger
-// than all and equal to NaN (as in PyTorch and NumPy), false before true; descending is the reverse, so NaN
-// comes first. Elements that are equal keep their order in either direction: the result is always the same.
-// The gradient of the values goes to where they were taken from; positions have none. All throw kOutOfRange
-// for the axis.
+// Ops that order the elements along an axis. Any dtype. Numbers are ordered by value; -0 equals 0; NaN is
+// larger than every number and equal to NaN (as in PyTorch and NumPy); false comes before true. Descending is
+// the reverse order, so NaN comes first. Equal elements keep their order in both directions, so the result is
+// deterministic. The gradient of the values goes to the elements that they were taken from; positions have no
+// gradient. All throw kOutOfRange for the axis.
 #pragma once
 
 #include <utility>

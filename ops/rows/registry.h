@@ -1,5 +1,5 @@
 // The registry of all ops and the functions that fill it, one a family. Explicit calls, never static
-// initialisers: a linker drops those from static libraries.
+// initializers: a linker drops those from static libraries.
 #pragma once
 
 #include "isochron/graph/ir/backend.h"
@@ -10,9 +10,9 @@ namespace isochron::ops {
 const graph::Registry& registry();
 /// The row of `name`, e.g. `static const graph::OpDef& op = ops::row("matmul");`. Throws kInvalidArgument.
 const graph::OpDef& row(std::string_view name);
-/// Adds a user's own op, with what makes its kernels for the CPU and, unless null, for CUDA devices. Call
-/// before it is first used; not thread-safe. Throws kInvalidArgument if the name is taken, or without a
-/// kernel for the CPU, which only views and ops with a decomposition do without.
+/// Adds a user-defined op with the factories of its kernels for the CPU and, unless null, for CUDA devices.
+/// Call this before the op is first used; not thread-safe. Throws kInvalidArgument if the name is taken, or
+/// if there is no CPU kernel, unless the op is a view or has a decomposition.
 const graph::OpDef& register_op(graph::OpDef op, graph::KernelFactory cpu,
                                 graph::KernelFactory cuda = nullptr);
 

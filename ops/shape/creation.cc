@@ -24,8 +24,8 @@ void count_host_copy(const Tensor& tensor) {
 
 void ops::require_uncut(double number, DType dtype, const char* where) {
   require(is_floating(dtype) || number == std::trunc(number), ErrorCode::kDtypeMismatch, where,
-          "{} would be cut to a whole number beside a tensor of {}; cast the tensor to f32 first", number,
-          dtype_name(dtype));
+          "{} would be truncated to the integer dtype of the tensor, {}; cast the tensor to f32 first",
+          number, dtype_name(dtype));
 }
 
 void ops::require_held(double number, DType dtype, const char* where) {
@@ -36,7 +36,7 @@ void ops::require_held(double number, DType dtype, const char* where) {
       // The double above the highest i64 is 2^63, which i64 doesn't hold.
       const double beyond = std::ldexp(1.0, std::numeric_limits<T>::digits);
       require(cut >= lowest && cut < beyond, ErrorCode::kOutOfRange, where,
-              "{} is no number of {}; cast the tensor beside it to a dtype that holds it", number,
+              "{} is out of the range of {}; cast the tensor to a dtype that can hold it", number,
               dtype_name(dtype));
     }
   });

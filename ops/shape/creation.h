@@ -1,5 +1,6 @@
-// Where tensors come from: numbers, vectors, fills. All give eager tensors, also inside a capture, which
-// binds them by reference (numbers and fills are constants there, listed in the capture's report).
+// Functions that create tensors: from numbers, from vectors, filled. All return eager tensors, even inside a
+// capture, which binds them by reference (numbers and fills are constants there, listed in the capture's
+// report).
 #pragma once
 
 #include <span>
@@ -20,8 +21,8 @@ Tensor zeros_like(const Tensor& tensor);
 Tensor ones_like(const Tensor& tensor);
 /// 0, 1, ..., count - 1.
 Tensor arange(int64_t count, DType dtype = DType::kI64);
-/// A copy of `values` in row-major order, converted to `dtype`, for integers without their fractions. Throws
-/// kShapeMismatch when the counts differ, and kOutOfRange for a value that an integer dtype can't hold.
+/// A copy of `values` in row-major order, converted to `dtype`; integer dtypes drop fractions. Throws
+/// kShapeMismatch if the counts differ, and kOutOfRange for a value that an integer dtype can't represent.
 Tensor from_vector(const Shape& shape, const std::vector<double>& values, DType dtype = DType::kF32);
 /// A copy of `values` under their own type. Throws kShapeMismatch when the counts differ.
 template <typename T>

@@ -9,7 +9,7 @@
 namespace isochron {
 
 enum class Interpolation {
-  kNearest,  // the element whose centre is nearest (of two the later); TensorFlow's, PyTorch's
+  kNearest,  // the element whose center is nearest (of two the later); TensorFlow's, PyTorch's
              // "nearest-exact"
   kLinear,   // bilinear for images, trilinear for volumes
   kCubic,    // cubic convolution with a = -0.75 as in PyTorch (Keys 1981); may overshoot
@@ -17,7 +17,7 @@ enum class Interpolation {
 
 struct ResizeOptions {
   Interpolation interpolation = Interpolation::kLinear;
-  /// false: elements are areas with their centres at (i + 1/2), and the whole areas coincide (PyTorch's
+  /// false: elements are areas with their centers at (i + 1/2), and the whole areas coincide (PyTorch's
   /// default, TensorFlow 2). true: the first elements coincide and so do the last. Not for kNearest.
   bool align_corners = false;
   /// When making an axis smaller, widen the filter by the ratio, so that every element counts (PyTorch's and
@@ -26,10 +26,10 @@ struct ResizeOptions {
 };
 
 /// x: (N, spatial axes..., C), so (N, H, W, C) for images and (N, W, C) for sequences; size: the new extents
-/// of the spatial axes; result (N, size..., C). Positions and weights are computed in f64; elements beyond
-/// the edge are those at the edge. f32 and f64, 16-bit floats in f32 rounded once an axis, and with kNearest
-/// any dtype. Differentiable in x, by the transposed op. Throws kShapeMismatch, kInvalidArgument (empty axes,
-/// options that exclude each other), kDtypeMismatch, kUnsupported for extents above 2^24.
+/// of the spatial axes; result (N, size..., C). Positions and weights are computed in f64; positions beyond
+/// the edge use the element at the edge. f32 and f64; 16-bit floats in f32, rounded once per axis; any dtype
+/// with kNearest. Differentiable in x, by the transposed op. Throws kShapeMismatch, kInvalidArgument (empty
+/// axes, options that exclude each other), kDtypeMismatch, kUnsupported for extents above 2^24.
 Tensor resize(const Tensor& x, const Dims& size, ResizeOptions options = {});
 
 namespace ops {

@@ -13,7 +13,7 @@ namespace element {
 /// The elements that one takes from: `count` of them from `begin` on, `first` if there were no edge.
 struct InterpolationRow {
   long long begin, count, first;
-  double position;  // among the elements, whose centres are 0, 1, ...
+  double position;  // among the elements, whose centers are 0, 1, ...
 };
 
 /// `from` elements taken to `to`; both > 0. The options are those of ResizeOptions; neither `nearest` nor

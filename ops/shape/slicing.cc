@@ -261,8 +261,10 @@ Tensor slice(const Tensor& x, const Dims& starts, const Dims& stops, const Dims&
   ops::require_input(x, "slice");
   require(starts.rank() == stops.rank() && starts.rank() <= x.rank() &&
               (steps.empty() || steps.rank() == starts.rank()),
-          ErrorCode::kInvalidArgument, "slice", "starts {}, stops {}, steps {} for {}", dims_str(starts),
-          dims_str(stops), dims_str(steps), x.spec().str());
+          ErrorCode::kInvalidArgument, "slice",
+          "expected as many starts as stops (and steps, if any), one per axis of {} at most; got starts {}, "
+          "stops {}, steps {}",
+          x.spec().str(), dims_str(starts), dims_str(stops), dims_str(steps));
   Dims first = x.shape();
   Dims step = x.shape();
   Shape shape = x.shape();
@@ -285,7 +287,8 @@ Tensor narrow(const Tensor& x, int64_t axis, int64_t start, int64_t count) {
   Shape shape = x.shape();
   const int at = normalize_axis(axis, x.rank(), "narrow");
   require(count >= 0 && start >= 0 && start <= shape[at] - count, ErrorCode::kOutOfRange, "narrow",
-          "axis {}: {} elements from {} of {}", axis, count, start, x.spec().str());
+          "axis {}: {} elements from {} on are not within [0, {}) of {}; bounds are not clipped", axis, count,
+          start, shape[at], x.spec().str());
   starts[at] = start;
   shape[at] = count;
   return ops::apply_slice(x, starts, steps, shape);
@@ -360,7 +363,7 @@ Tensor squeeze(const Tensor& x, const Axes& axes) {
   for (int i = 0; i < x.rank(); ++i) {
     const bool remove = removed.contains(i) && x.shape()[i] == 1;
     require(remove || axes.empty() || !removed.contains(i), ErrorCode::kShapeMismatch, "squeeze",
-            "axis {} of {} has not extent 1", i, x.spec().str());
+            "axis {} of {} must have extent 1 to be squeezed", i, x.spec().str());
     if (!remove) shape.push_back(x.shape()[i]);
   }
   return reshape(x, shape);

@@ -8,27 +8,34 @@
 
 namespace isochron {
 
-/// Elements start, start + step, ... before `stop` of each axis (the leading `starts.rank()` axes; the others
-/// whole). A negative start or stop counts from the end; `kSliceEnd` means as far as the step's direction
-/// goes. steps defaults to 1. Unlike NumPy nothing is clipped: throws kOutOfRange where a bound lies outside
-/// the axis, kInvalidArgument for a zero step or lists of different lengths.
+/// The elements start, start + step, ... before `stop` of each of the leading `starts.rank()` axes; all
+/// elements of the other axes. A negative start or stop counts from the end; `kSliceEnd` means up to the end
+/// in the direction of the step. steps defaults to 1. Unlike in NumPy, bounds are not clipped: throws
+/// kOutOfRange if a bound lies outside the axis, kInvalidArgument for a zero step or lists of different
+/// lengths.
 inline constexpr int64_t kSliceEnd = INT64_MAX;
 Tensor slice(const Tensor& x, const Dims& starts, const Dims& stops, const Dims& steps = {});
-/// Elements [start, start + count) of one axis.
+/// Elements [start, start + count) of one axis. Throws kOutOfRange for the axis and the bounds.
 Tensor narrow(const Tensor& x, int64_t axis, int64_t start, int64_t count);
-/// Joins tensors of one dtype, equal in all axes but `axis`. Throws kShapeMismatch, kDtypeMismatch.
+/// Joins tensors of one dtype, equal in all axes but `axis` (PyTorch's cat). Throws kShapeMismatch,
+/// kDtypeMismatch, kOutOfRange for the axis, kInvalidArgument for an empty list.
 Tensor concatenate(const std::vector<Tensor>& tensors, int64_t axis = 0);
-/// Joins equal shapes along a new axis.
+/// Joins equal shapes along a new axis. Throws as `concatenate`.
 Tensor stack(const std::vector<Tensor>& tensors, int64_t axis = 0);
-/// `count` equal pieces along `axis`. Throws kShapeMismatch unless the extent divides.
+/// `count` equal pieces along `axis` (PyTorch's chunk). Throws kOutOfRange for the axis, kShapeMismatch
+/// unless `count` divides the extent.
 std::vector<Tensor> split(const Tensor& x, int64_t count, int64_t axis = 0);
-/// `value` before and after each axis; `before` and `after` have one entry >= 0 an axis.
+/// Adds before[i] elements of `value` before axis i and after[i] after it. Throws kInvalidArgument unless
+/// both lists have one entry >= 0 per axis; kDtypeMismatch or kOutOfRange for a value that x's dtype can't
+/// hold.
 Tensor pad(const Tensor& x, const Dims& before, const Dims& after, double value = 0);
-/// The order along `axes` reversed; an empty list means all.
+/// Reverses the order along `axes`; an empty list means all. Throws kOutOfRange, kInvalidArgument for a
+/// repeated axis.
 Tensor flip(const Tensor& x, const Axes& axes = {});
-/// x without `axes` of extent 1; an empty list means all such.
+/// x without `axes`, which must have extent 1; an empty list means all axes of extent 1. Throws
+/// kShapeMismatch, kOutOfRange, kInvalidArgument for a repeated axis.
 Tensor squeeze(const Tensor& x, const Axes& axes = {});
-/// x with a new axis of extent 1 at `axis` of the result.
+/// x with a new axis of extent 1 at `axis` of the result (PyTorch's unsqueeze). Throws kOutOfRange.
 Tensor expand_dims(const Tensor& x, int64_t axis);
 
 }  // namespace isochron

@@ -1,5 +1,5 @@
-// Ops over lists of tensors, one call for all of them: what is done to all gradients or all weights of a
-// model at once. Each is one kernel, so that a step of many small parameters isn't a step of many kernels.
+// Ops over lists of tensors, for operations on all gradients or all weights of a model at once. Each is a
+// single kernel, so that a step with many small parameters doesn't need many kernels.
 #pragma once
 
 #include <span>
@@ -15,10 +15,9 @@ namespace isochron {
 /// kDtypeMismatch.
 Tensor square_sum(std::span<const Tensor> tensors);
 
-/// alpha a[i] + beta b[i] for every i. alpha, beta: f64 (). Where alpha is 0, a isn't read: what it holds
-/// doesn't matter, NaN neither. The results may be written over `a`. Not differentiable. Throws
-/// kInvalidArgument unless both lists have the same length, above 0; kShapeMismatch, kDtypeMismatch (f32 or
-/// f64).
+/// alpha a[i] + beta b[i] for every i. alpha, beta: f64 (). If alpha is 0, `a` isn't read, so it may hold
+/// anything, even NaN. The results may be written over `a`. Not differentiable. Throws kInvalidArgument
+/// unless both lists have the same nonzero length; kShapeMismatch, kDtypeMismatch (f32 or f64).
 std::vector<Tensor> blend(const Tensor& alpha, std::span<const Tensor> a, const Tensor& beta,
                           std::span<const Tensor> b);
 

@@ -207,7 +207,7 @@ MUTANTS = [
     # --- graph
     Mutant("no-wait-for-a-read", "graph/ir/dependencies.cc", "if ((use.writes || before.use.writes) && overlap",
            "if (before.use.writes && overlap", "graph", "Dependencies.*"),
-    Mutant("overlap-of-neighbours", "graph/ir/dependencies.cc", "a.space == b.space && a.begin < b.end && b.begin < a.end;",
+    Mutant("overlap-of-neighbors", "graph/ir/dependencies.cc", "a.space == b.space && a.begin < b.end && b.begin < a.end;",
            "a.space == b.space && a.begin <= b.end && b.begin < a.end;", "graph", "Dependencies.*"),
     Mutant("checks-in-branches-dropped", "graph/passes/side_effects.cc", "if (object == nullptr) continue;", "if (object != nullptr) continue;", "ops",
            "CheckNumerics.LooksInABranch*"),

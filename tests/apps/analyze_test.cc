@@ -310,7 +310,7 @@ TEST_F(Analyze, TenEpochsGetAVerdict) {
 
 TEST_F(Analyze, SmoothedValuesThatAreFewAreTakenApart) {
   EXPECT_THAT(run_isochron("analyze " + sample("tqdm_slow")),
-              Ends(0, "judged from every fifth value, because neighbours share iterations"));
+              Ends(0, "judged from every fifth value, because neighbors share iterations"));
 }
 
 TEST_F(Analyze, OptionsThatDontGoTogetherAreRefused) {

@@ -521,7 +521,7 @@ TEST_F(TrainCommand, ClassifiersTrainOnDigitsScaledUpAndSaySo) {
   EXPECT_EQ(first_line("mlp"), "digits: 1437 images of 8 x 8 for training, 360 for testing");
   EXPECT_THAT(first_line("lenet"),
               HasSubstr("1437 images of 32 x 32 for training, 360 for testing (8 x 8 scaled up"));
-  EXPECT_THAT(first_line("resnet20"), HasSubstr("scaled up, the grey channel three times; --data FOLDER"));
+  EXPECT_THAT(first_line("resnet20"), HasSubstr("scaled up, the gray channel three times; --data FOLDER"));
 }
 
 TEST_F(TrainCommand, AFolderIsCifar) {

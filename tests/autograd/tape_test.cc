@@ -38,7 +38,7 @@ TEST(GradientTape, IsUsedUpUnlessPersistent) {
     EXPECT_EQ(once.gradient(y, x).item<int>(), 6);
     EXPECT_EQ(once.size(), 0u);
     EXPECT_EQ(counter_value(Counter::kTapeEntries), entries) << "records are freed by the call";
-    EXPECT_ERROR(once.gradient(y, x), ErrorCode::kInvalidArgument, "make it persistent");
+    EXPECT_ERROR(once.gradient(y, x), ErrorCode::kInvalidArgument, "GradientTape(true)");
     once.reset();
     const Tensor z = x * x * x;
     EXPECT_EQ(once.gradient(z, x).item<int>(), 27) << "reset starts again";
@@ -230,7 +230,7 @@ TEST(GradientTape, AnAssignedVariableIsANewLeaf) {
   const Tensor after = weight.refreshed() * x;
   EXPECT_EQ(tape.gradient(after, weight.refreshed()).item<int>(), 3);
   EXPECT_EQ(tape.gradient(after, x).item<int>(), 6) << "not through what was assigned";
-  EXPECT_ERROR(tape.gradient(before, weight.refreshed()), ErrorCode::kStale, "held before");
+  EXPECT_ERROR(tape.gradient(before, weight.refreshed()), ErrorCode::kStale, "had before");
   EXPECT_EQ(tape.gradient(before, weight).item<int>(), 1) << "a handle on the earlier content";
 }
 

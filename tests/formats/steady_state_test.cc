@@ -152,7 +152,7 @@ TEST_F(SteadyReaders, ChangesOfImagesAllocateNothing) {
                 random_crop(from, to, key, 4);
                 random_resized_crop(from, to, key, scratch);
                 random_flip(to, key);
-                colour_jitter(to, key, {0.4, 0.4, 0.4, 0.1});
+                color_jitter(to, key, {0.4, 0.4, 0.4, 0.1});
                 normalize(to, ImageView<float>(floats.data(), 32, 32, 3), mean, deviation);
               }
             }),

@@ -35,7 +35,7 @@ done
   fail "another configuration's name is refused where there is one configuration"
 [[ -f $work/prefix/include/isochron/core/tensor/tensor.h && -f $work/prefix/bin/isochron ]] || fail "not all was installed"
 [[ ! -e $work/prefix/include/isochron/data/pipeline/loader.h ]] || fail "a private header was installed"
-grep -qx "CMAKE_BUILD_TYPE:STRING=Release" "$work/build dir/CMakeCache.txt" || fail "the default build isn't optimised"
+grep -qx "CMAKE_BUILD_TYPE:STRING=Release" "$work/build dir/CMakeCache.txt" || fail "the default build isn't optimized"
 
 "$cmake" -S "$source_folder" -B "$work/several" -G "Ninja Multi-Config" --log-level=WARNING >"$work/log" 2>&1 ||
   fail "several configurations can't be generated"

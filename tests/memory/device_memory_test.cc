@@ -64,7 +64,7 @@ TEST(DeviceRange, AFailedCallLeavesNothingBehind) {
   }
 }
 
-TEST(DevicePool, FreeNeighboursJoinAndGrowthJoinsWhatIsFreeAtTheEnd) {
+TEST(DevicePool, FreeNeighborsJoinAndGrowthJoinsWhatIsFreeAtTheEnd) {
   const auto context = small_device();
   DevicePool pool(context, {.initial_bytes = kGranularity});
   void* const a = pool.allocate(30'000, "a");

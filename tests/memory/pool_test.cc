@@ -58,7 +58,7 @@ TEST(Pool, ReusesASmallBlockAtOnce) {
   pool.deallocate(second, 90);
 }
 
-TEST(Pool, MergesNeighboursInEveryOrder) {
+TEST(Pool, MergesNeighborsInEveryOrder) {
   constexpr size_t kBytes = 20000;
   std::vector<int> order = {0, 1, 2, 3};
   do {

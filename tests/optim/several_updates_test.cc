@@ -206,9 +206,9 @@ TEST(SeveralUpdates, ALossFromBeforeTheUpdateIsRefused) {
     sgd.minimize(loss, parameters);
     return loss;
   };
-  EXPECT_ERROR(twice(x), ErrorCode::kStale, "held before an assignment to variable 'd'");
+  EXPECT_ERROR(twice(x), ErrorCode::kStale, "had before an assignment to variable 'd'");
   auto step = capture(twice);
-  EXPECT_ERROR(step(x), ErrorCode::kStale, "held before an assignment to variable 'd'");
+  EXPECT_ERROR(step(x), ErrorCode::kStale, "had before an assignment to variable 'd'");
 }
 
 TEST(SeveralUpdates, ALossFromBetweenTwoUpdatesIsRefusedAfterTheSecond) {
@@ -223,9 +223,9 @@ TEST(SeveralUpdates, ALossFromBetweenTwoUpdatesIsRefusedAfterTheSecond) {
     sgd.minimize(loss, parameters);
     return loss;
   };
-  EXPECT_ERROR(between(vec64({1, 2})), ErrorCode::kStale, "held before an assignment to variable 'd'");
+  EXPECT_ERROR(between(vec64({1, 2})), ErrorCode::kStale, "had before an assignment to variable 'd'");
   auto step = capture(between);
-  EXPECT_ERROR(step(vec64({1, 2})), ErrorCode::kStale, "held before an assignment to variable 'd'");
+  EXPECT_ERROR(step(vec64({1, 2})), ErrorCode::kStale, "had before an assignment to variable 'd'");
 }
 
 TEST(SeveralUpdates, WhatIsNotReadAgainAddsNothingToTheGraph) {

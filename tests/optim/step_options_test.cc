@@ -250,7 +250,7 @@ TEST(OptimizerState, BytesOfEachKind) {
 
 TEST(StepOptions, RejectsWrongOnes) {
   EXPECT_ERROR(Sgd({.step = {.clip = {.value = 1, .norm = 1}}}), ErrorCode::kInvalidArgument,
-               "one way of clipping");
+               "at most one option of Clipping");
   EXPECT_ERROR(Sgd({.step = {.clip = {.norm = -1}}}), ErrorCode::kInvalidArgument, "clipping limit");
   EXPECT_ERROR(Sgd({.step = {.noise = {.eta = -1}}}), ErrorCode::kInvalidArgument, "eta");
   EXPECT_ERROR(Sgd({.step = {.average_decay = 1}}), ErrorCode::kInvalidArgument, "average_decay");

@@ -1,6 +1,6 @@
-// Calls to the file system that fail on demand: in a program that failing_calls.cc is linked into, open (to
-// write), write, fsync and rename are counted while a FailingCalls lives, and one of them fails. What lasts
-// when the power fails is told by the order of the calls that succeeded.
+// File system calls that fail on demand. In a program that links failing_calls.cc, open (for writing),
+// write, fsync and rename are counted while a FailingCalls exists, and one of them fails. The order of the
+// successful calls shows what would survive a power failure.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ class FailingCalls {
   FailingCalls& operator=(const FailingCalls&) = delete;
   /// Calls so far.
   static int64_t made();
-  /// Those that succeeded and make something last, in order: "sync PATH" of a file or folder, "rename FROM
-  /// TO".
+  /// The successful calls that make something durable, in order: "sync PATH" of a file or folder, "rename
+  /// FROM TO".
   static std::vector<std::string> synced();
 };
 

@@ -9,7 +9,7 @@
 
 namespace isochron {
 
-/// While it lives, what would be written beyond `bytes` of a file is an error of write, EFBIG.
+/// While it exists, a write beyond the first `bytes` bytes of a file fails with EFBIG.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(uint64_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {

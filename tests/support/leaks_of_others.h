@@ -1,4 +1,4 @@
-// While it lives, what is allocated counts as no leak: libraries of others keep what they like.
+// While it exists, allocations don't count as leaks: third-party libraries may keep memory.
 #pragma once
 
 #ifdef __SANITIZE_ADDRESS__

@@ -1,4 +1,4 @@
-// What the library tells by events of kind kNotice.
+// Collects the library's events of kind kNotice.
 #pragma once
 
 #include <string>

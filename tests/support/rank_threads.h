@@ -12,7 +12,7 @@
 
 namespace isochron {
 
-/// Calls body(group) once a rank, each on a thread of its own, and rethrows what the first rank threw.
+/// Calls body(group) once per rank, each on its own thread, and rethrows what the first rank threw.
 inline void run_ranks(int ranks, const std::function<void(const std::shared_ptr<comm::Group>&)>& body) {
   auto members = comm::make_thread_group(ranks);
   std::vector<std::exception_ptr> failures(static_cast<size_t>(ranks));

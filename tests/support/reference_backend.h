@@ -1,4 +1,4 @@
-// A backend that runs each op by the definition of its row, on doubles: slow, and free of every kernel.
+// A backend that computes each op from the definition in its row, in doubles: slow, and without any kernel.
 #pragma once
 
 #include <algorithm>

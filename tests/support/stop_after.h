@@ -1,4 +1,4 @@
-// A fit that ends in its middle, as a process that dies.
+// A fit that stops in the middle, like a process that is killed.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ struct Stopped : std::runtime_error {
   Stopped() : std::runtime_error("stopped") {}
 };
 
-/// Throws after `at` steps of this process; there is no order in which a process may end.
+/// Throws after `at` steps of this process, without ending the training in good order.
 class StopAfter : public Callback {
  public:
   explicit StopAfter(int64_t at) : at_(at) {}

@@ -36,7 +36,7 @@ namespace {
 constexpr Device kDevice = SimulatedGpu::kDevice;
 constexpr int kEpochs = 3;
 
-/// Dropout, batch normalisation, Adam under a schedule, averaged weights, metrics, early stopping that keeps
+/// Dropout, batch normalization, Adam under a schedule, averaged weights, metrics, early stopping that keeps
 /// the best weights.
 struct Training {
   explicit Training(Device where, int accumulate = 1)

@@ -35,7 +35,7 @@ using testing::SizeIs;
 constexpr int kAllEpochs = 4;
 constexpr int64_t kStepsAnEpoch = 6;  // the last of an odd batch
 
-/// Everything that a training has state in: dropout, batch normalisation, Adam, a schedule in the step,
+/// Everything that a training has state in: dropout, batch normalization, Adam, a schedule in the step,
 /// shuffled batches made ahead, metrics, early stopping that keeps the best weights, a plateau.
 struct ResumedTraining {
   explicit ResumedTraining(uint64_t own_seed = 3) : seed(own_seed) {

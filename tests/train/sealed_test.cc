@@ -93,8 +93,9 @@ std::string error_of(const Plant& plant) {
 }
 
 auto region_names(const std::string& made, const std::string& function) {
-  return AllOf(HasSubstr("[planted loop] step 3 is sealed and was to make nothing, but made " + made),
-               ContainsRegex("#[0-9] .*" + function), HasSubstr("train_test+0x"));
+  return AllOf(
+      HasSubstr("[planted loop] step 3 is sealed, so it must create nothing, but it created " + made),
+      ContainsRegex("#[0-9] .*" + function), HasSubstr("train_test+0x"));
 }
 
 class Sealed : public testing::Test {
@@ -235,9 +236,10 @@ TEST_F(Sealed, AFitEndsWhereAStepAllocates) {
     ADD_FAILURE() << "no error";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kSealed);
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("[fit] step 5 is sealed and was to make nothing, but made 5 "
-                                              "allocations of 6170 bytes (the first of 1234)"),
-                                    ContainsRegex("#0 .*plant_heap_allocation")));
+    EXPECT_THAT(error.what(),
+                AllOf(HasSubstr("[fit] step 5 is sealed, so it must create nothing, but it created 5 "
+                                "allocations of 6170 bytes (the first of 1234)"),
+                      ContainsRegex("#0 .*plant_heap_allocation")));
   }
   EXPECT_EQ(run.optimizer.step_count(), 5);
 }

@@ -1,20 +1,21 @@
-// Callback: what a program wants done at fixed points of Trainer::fit. Callbacks run between steps, on the
-// host, in the recorder's phase `callbacks` (saving in `checkpoint`), so their time and allocations never
-// pass for the step's. Ready-made ones are in train/callbacks/callbacks.h and
+// Callback: code that runs at fixed points of Trainer::fit. Callbacks run between steps, on the host, in the
+// recorder's phase `callbacks` (saving in `checkpoint`), so their time and allocations are never counted as
+// the step's. Ready-made callbacks are in train/callbacks/callbacks.h and
 // train/callbacks/model_checkpoint.h.
 //
 // Order: on_train_begin, then for each epoch on_epoch_begin, on_batch_end after every `report_every`th step,
-// on_evaluation_begin and on_evaluation_end around the validation, on_epoch_end; last on_train_end. Several
-// callbacks are called in the order given, but on_evaluation_end in reverse. on_save comes after all of them
-// have seen the same point, so that what is saved is the state of all. What a callback throws ends the
-// training; parameters are then as the last full step left them. on_evaluation_end is called after a
-// validation that failed, too, of those whose on_evaluation_begin was done.
+// on_evaluation_begin and on_evaluation_end around the validation, on_epoch_end; last on_train_end.
+// Callbacks are called in the order given, except on_evaluation_end, which is called in reverse. on_save
+// comes after all callbacks have been called at the same point, so that the state of all is saved. An
+// exception of a callback ends the training; the parameters are then as the last full step left them. After
+// a failed validation, too, on_evaluation_end is called for the callbacks whose on_evaluation_begin has
+// returned.
 //
-// Of several ranks that train together, each calls its own callbacks, but for those that only print or write
-// (first_rank_only): these are called by the first rank alone.
+// If several ranks train together, each calls its own callbacks, except those that only print or write
+// (first_rank_only): only the first rank calls these.
 //
-// A callback that remembers something between its calls gives it in `state` (and `variables`) and takes it
-// back in `restore`: a resumed run goes on as if it had never ended.
+// A callback that keeps something between calls returns it from `state` (and `variables`) and gets it back
+// in `restore`: a resumed run continues as if it had never been interrupted.
 #pragma once
 
 #include <filesystem>
@@ -39,20 +40,21 @@ namespace isochron::train {
 class SavableRun {
  public:
   virtual ~SavableRun() = default;
-  /// The model's. Throw kUnsupported when the trainer wasn't told of them (BatchFunctions::weights).
+  /// The variables of the model. Throws kUnsupported if the trainer doesn't know them
+  /// (BatchFunctions::weights).
   virtual const NamedVariables& weights() = 0;
-  /// The whole run's: weights, optimizer, tallies of the epoch, callbacks'.
+  /// The variables of the whole run: weights, optimizer, tallies of the epoch, callbacks' variables.
   virtual const NamedVariables& variables() = 0;
-  /// What goes with them as a checkpoint's document.
+  /// The document to save with them in a checkpoint.
   virtual std::string document(bool weights_only) = 0;
-  /// And the bytes beside it, unless only weights are saved. They take the place of what is in `blobs`, whose
-  /// room is used again.
+  /// The bytes to save with the document, unless only weights are saved. Replaces the content of `blobs` and
+  /// reuses its memory.
   virtual void blobs(NamedBlobs& blobs) = 0;
-  /// Of the epoch so far; at its end with those of the validation.
+  /// The results of the epoch so far; at its end including those of the validation.
   virtual const Results& results() = 0;
-  /// Whether the losses of the epoch so far and all variables are finite, and a run resumed from what is
-  /// there now would go on right; where a failure left it in the middle of something, an event kNotice says
-  /// so. Throws kNotANumber, unless a callback deals with it.
+  /// Whether the losses of the epoch so far and all variables are finite, and a run resumed from the present
+  /// state would continue correctly. If a failure left the run in the middle of an operation, an event
+  /// kNotice says so. Throws kNotANumber, unless a callback handles it.
   virtual bool worth_saving() = 0;
 };
 
@@ -68,10 +70,10 @@ struct RunState {
   std::vector<std::string> names = {};  // of the results that an epoch may have
   std::string stop_reason = {};         // empty: go on
   std::string not_finite = {};          // what is NaN or infinite, and which op made it so
-  bool interrupted = false;             // the end came by a signal: there is more to do
+  bool interrupted = false;             // a signal ended the training, so the run isn't complete
   bool best_restored = false;           // the weights are those of the best epoch, and stay so
-  /// Each exchanges the weights for those of the validation, or, in reverse order, back; of callbacks such as
-  /// SwapWeights, which add theirs in on_train_begin.
+  /// Each function exchanges the weights for those of the validation or, in reverse order, back. Callbacks
+  /// such as SwapWeights add their function in on_train_begin.
   std::vector<std::function<void()>> weight_swaps = {};
   SavableRun* savable = nullptr;                             // during a fit, as the next two
   const CapturedFunction* captured = nullptr;                // the train step, planned
@@ -81,8 +83,8 @@ struct RunState {
   void stop(std::string reason) {
     if (stop_reason.empty()) stop_reason = std::move(reason);
   }
-  /// Calls `use` while the weights are those that `monitor` was measured with: where it is of the validation
-  /// ("val_..."), the exchanged ones.
+  /// Calls `use` with the weights that `monitor` was measured with: the exchanged ones if it is a result of
+  /// the validation ("val_...").
   void with_weights_of(std::string_view monitor, const std::function<void()>& use) const;
 };
 
@@ -97,13 +99,13 @@ enum class SavePoint {
 class Callback {
  public:
   virtual ~Callback() = default;
-  /// Of several ranks that train together, whether the first alone calls it: for what prints or writes files,
-  /// which every rank would do alike. Not for what changes the training (ends it, sets the learning rate,
-  /// exchanges weights) or resumes it, and not for what saves: all ranks must do that together. Asked at the
-  /// start of a fit. Such a callback that ends the training has fit throw kUnsupported.
+  /// Whether only the first of several ranks calls this callback: for callbacks that print or write files,
+  /// which every rank would do alike. Not for callbacks that change the training (end it, set the learning
+  /// rate, exchange weights), resume it or save: all ranks must call those together. Asked at the start of a
+  /// fit. If such a callback ends the training, fit throws kUnsupported.
   virtual bool first_rank_only() const { return false; }
-  /// Of a callback that all ranks call: what must be the same on all of them, in one line. It is compared
-  /// before the first step.
+  /// For a callback that all ranks call: everything that must be the same on all ranks, in one line. It is
+  /// compared before the first step.
   virtual std::string settings() const { return {}; }
   virtual void on_train_begin(RunState&) {}
   virtual void on_epoch_begin(RunState&) {}
@@ -114,37 +116,38 @@ class Callback {
   /// `results`: the epoch's, with those of the validation under "val_...", when there was one.
   virtual void on_epoch_end(RunState&, const Results& /*results*/) {}
   virtual void on_train_end(RunState&) {}
-  /// After step `step` of the present epoch something was not finite: `RunState::not_finite`. True: dealt
-  /// with, which ends the training in good order; otherwise fit throws kNotANumber.
+  /// Called if a value isn't finite after step `step` of the present epoch (`RunState::not_finite`). Returns
+  /// true if the callback handles it: the training then ends in good order. Otherwise fit throws
+  /// kNotANumber.
   virtual bool on_not_a_number(RunState&, int64_t /*step*/) { return false; }
 
   /// Called after every step too: it must cost next to nothing unless it saves.
   virtual void on_save(RunState&, SavePoint) {}
-  /// Whether what on_save does is writing checkpoints, whose time is told apart from the callbacks'. Of
-  /// several ranks the first writes, while all have to call on_save, and tell by `due_at_step` whether it is
-  /// to save after this step: what is saved is made by all.
+  /// Whether on_save writes checkpoints, whose time is counted separately from the callbacks' time. The
+  /// first of several ranks writes, but all must call on_save because all contribute to what is saved.
+  /// `due_at_step` returns whether on_save is going to save after this step.
   virtual bool saves() const { return false; }
   virtual bool due_at_step(const RunState&) const { return false; }
-  /// A checkpoint that the run shall go on from, empty for none; asked before anything else. The first
+  /// The checkpoint from which the run should resume; empty for none. Asked before anything else. The first
   /// callback that has one decides.
   virtual std::filesystem::path resume_from() { return {}; }
 
-  /// What `restore` needs to go on from here, UTF-8; small, for it is made at every save.
+  /// What `restore` needs to continue from here, as UTF-8; keep it small, because it is made at every save.
   virtual std::string state() const { return {}; }
-  /// After on_train_begin and before the first step; variables have their contents only then, when every
-  /// callback took its state. Throws kBadFormat for a text that no `state` gave; on_train_begin comes before
-  /// the callback is used again.
+  /// Called after on_train_begin and before the first step. Variables have their contents only after every
+  /// callback has restored its state. Throws kBadFormat for a text that `state` didn't return;
+  /// on_train_begin comes before the callback is used again.
   virtual void restore(const RunState&, const std::string& /*state*/) {}
   /// Larger state, saved as tensors under "callback/kind/name"; the same ones from on_train_begin on.
   virtual NamedVariables variables() const { return {}; }
-  /// By which a saved state finds the callback again: "early_stopping".
+  /// The name by which a saved state is assigned to the callback again: "early_stopping".
   virtual std::string_view kind() const { return "callback"; }
 
  private:
   [[no_unique_address]] Counted<Counter::kHooks> counted_;  // those that pile up are seen
 };
 
-/// Functions in place of a class of one's own; empty ones are skipped.
+/// Functions instead of a custom class; empty ones are skipped.
 class LambdaCallback : public Callback {
  public:
   struct Functions {

@@ -221,7 +221,7 @@ void CsvLogger::on_train_begin(RunState& run) {
   std::fseek(file_.get(), 0, SEEK_END);
   const int64_t bytes = std::ftell(file_.get());
   if (bytes == 0) return write(header_);
-  // Half a line, of a run that the power failed, would make the next row another number.
+  // An incomplete line, left by a power failure, would change the first number of the next row.
   const int64_t whole = end_of_lines(file_.get(), bytes);
   if (whole < bytes && ::ftruncate(::fileno(file_.get()), whole) != 0) fail_errno(filename_, "truncate");
   std::fseek(file_.get(), 0, SEEK_END);
@@ -247,7 +247,7 @@ void CsvLogger::write(const std::string& line) {
   if (std::fwrite(row.data(), 1, row.size(), file_.get()) == row.size() && std::fflush(file_.get()) == 0)
     return;
   const int error = errno;
-  // Half a line would be read as a number cut short.
+  // An incomplete line could be read as a truncated number.
   ::__fpurge(file_.get());
   const bool cut = before >= 0 && ::ftruncate(::fileno(file_.get()), before) == 0 &&
                    std::fseek(file_.get(), before, SEEK_SET) == 0;
@@ -283,7 +283,8 @@ void CsvLogger::restore(const RunState&, const std::string& state) {
   reader.end();
   if (length == 0) return;
   struct stat info {};
-  // A file that was lost or cut since is begun anew, or gone on with behind its last whole line.
+  // A file that was lost since is started again; one that was truncated continues after its last complete
+  // line.
   if (::fstat(::fileno(file_.get()), &info) != 0) return;
   const int64_t kept = info.st_size < length ? end_of_lines(file_.get(), info.st_size) : length;
   if (kept == 0) return;

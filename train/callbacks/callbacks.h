@@ -25,8 +25,8 @@ enum class Mode { kMin, kMax };
 class Best {
  public:
   explicit Best(Mode mode, double min_delta = 0) : mode_(mode), min_delta_(min_delta) {}
-  /// Whether `value` is better than `reference` by more than min_delta; NaN is no improvement, and anything
-  /// else is one over NaN.
+  /// Whether `value` is better than `reference` by more than min_delta. NaN is never better; any other value
+  /// is better than NaN.
   bool improves(double value, double reference) const;
   /// Whether `value` is better than the best so far, or the first. NaN isn't.
   bool improves(double value) const;
@@ -39,19 +39,19 @@ class Best {
   std::optional<double> value_;
 };
 
-/// Throws kInvalidArgument naming `where` when nothing of the run is called `monitor`.
+/// Throws kInvalidArgument naming `where` if the run has no result called `monitor`.
 void require_measured(const RunState& run, const std::string& monitor, std::string_view where);
 
 struct EarlyStoppingOptions {
   std::string monitor = "val_loss";
   Mode mode = Mode::kMin;
-  double min_delta = 0;                 // a smaller improvement is none
-  int patience = 0;                     // ends after so many epochs without improvement; 0 is as 1
+  double min_delta = 0;                 // a smaller improvement doesn't count
+  int patience = 0;                     // epochs without improvement after which training ends; 0 means 1
   std::optional<double> baseline = {};  // must be beaten too
-  int start_from_epoch = 1;             // epochs before are passed over
-  /// Parameters and buffers of this model get back their content of the best epoch when training ends: that
-  /// with which `monitor` was measured, see SwapWeights. Must outlive the callback. Null: they stay as the
-  /// last epoch left them.
+  int start_from_epoch = 1;             // earlier epochs are ignored
+  /// The model whose parameters and buffers are restored from the best epoch when training ends, with the
+  /// weights with which `monitor` was measured (see SwapWeights). Must outlive the callback. Null: the model
+  /// stays as the last epoch left it.
   nn::Module* restore_best = nullptr;
 };
 /// Ends the training when `monitor` no longer improves. Epochs that don't measure it are passed over. NaN
@@ -95,12 +95,12 @@ struct ReduceLearningRateOnPlateauOptions {
   Mode mode = Mode::kMin;
   double factor = 0.1;      // of the learning rate, in (0, 1)
   int patience = 10;        // epochs without improvement
-  double min_delta = 1e-4;  // a smaller improvement is none
+  double min_delta = 1e-4;  // a smaller improvement doesn't count
   int cooldown = 0;         // epochs after a reduction that don't count
   double min_learning_rate = 0;
 };
-/// Multiplies the learning rate when `monitor` no longer improves: Keras's ReduceLROnPlateau. The rate lives
-/// in a slot, so nothing is captured again.
+/// Multiplies the learning rate by `factor` when `monitor` no longer improves: Keras's ReduceLROnPlateau.
+/// The rate is stored in a slot, so nothing is captured again.
 class ReduceLearningRateOnPlateau : public Callback {
  public:
   /// `optimizer` must outlive the callback. Throws kInvalidArgument for options out of range.
@@ -121,8 +121,8 @@ class ReduceLearningRateOnPlateau : public Callback {
   int cooling_ = 0;
 };
 
-/// Sets the learning rate at the start of every epoch: rate = schedule(epoch from 1, present rate). It lives
-/// in a slot, so nothing is captured again.
+/// Sets the learning rate at the start of every epoch: rate = schedule(epoch from 1, present rate). The rate
+/// is stored in a slot, so nothing is captured again.
 class LearningRateScheduler : public Callback {
  public:
   using Schedule = std::function<double(int epoch, double learning_rate)>;
@@ -137,18 +137,18 @@ class LearningRateScheduler : public Callback {
   Schedule schedule_;
 };
 
-/// Ends the training in good order, instead of an error, when the loss is no finite number.
+/// Ends the training in good order, without an error, if the loss isn't finite.
 class TerminateOnNaN : public Callback {
  public:
   bool on_not_a_number(RunState& run, int64_t step) override;
   std::string_view kind() const override { return "terminate_on_nan"; }
 };
 
-/// Exchanges the weights for others, such as their moving average, while the validation runs and once more
-/// when the training ends: Keras's SwapEMAWeights. `swap` exchanges in place, so that calling it twice
-/// changes nothing; it must not change what belongs to the optimizer. Where a result of the validation says
-/// which epoch is best, EarlyStopping's restore_best and a ModelCheckpoint of weights alone keep the
-/// exchanged weights; those that restore_best puts back at the end stay.
+/// Exchanges the weights for others, such as their moving average, during the validation and again when the
+/// training ends: Keras's SwapEMAWeights. `swap` exchanges in place, so that calling it twice changes
+/// nothing; it must not change the optimizer's variables. If a result of the validation decides which epoch
+/// is best, EarlyStopping's restore_best and a ModelCheckpoint that saves only weights keep the exchanged
+/// weights. Weights that restore_best restores at the end aren't exchanged again.
 class SwapWeights : public Callback {
  public:
   explicit SwapWeights(std::function<void()> swap, bool keep_at_end = true)
@@ -168,10 +168,10 @@ class SwapWeights : public Callback {
 
 struct CsvLoggerOptions {
   char separator = ',';
-  bool append = false;  // to what is there, whose header must be the same
+  bool append = false;  // to the existing file, whose header must be the same
 };
-/// One row an epoch: epoch, then the results that a run has, empty where an epoch lacks one. A resumed run
-/// goes on where the checkpoint was made: rows that came after it are cut off.
+/// Writes one row per epoch: the epoch, then the run's results; a result that an epoch lacks is empty. A
+/// resumed run continues from its checkpoint: rows written after it are removed.
 class CsvLogger : public Callback {
  public:
   explicit CsvLogger(std::filesystem::path filename, CsvLoggerOptions options = {})

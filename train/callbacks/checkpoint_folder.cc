@@ -76,7 +76,7 @@ std::optional<FoundCheckpoint> newest_checkpoint(const std::filesystem::path& fo
     if (at->path().extension() != kExtension || !at->is_regular_file(failed)) continue;
     bool opened = false;
     try {
-      // Weights in the same folder are none of a run's checkpoints, and no reason to warn.
+      // Weights in the same folder aren't checkpoints of a run, and no reason for a warning.
       const nn::SafetensorsFile file(at->path());
       if (file.metadata().empty()) continue;
       opened = true;
@@ -84,7 +84,7 @@ std::optional<FoundCheckpoint> newest_checkpoint(const std::filesystem::path& fo
       RunDocument document = RunDocument::parse(checkpoint.document(), at->path().string());
       if (!document.weights_only) candidates.push_back({at->path(), std::move(document)});
     } catch (const Error& error) {
-      // One of another version is whole: to begin anew beside it would lose its run.
+      // A checkpoint of another version is intact: starting a new run next to it would lose its run.
       if (opened && error.code() == ErrorCode::kUnsupported) throw;
       note_damaged(at->path(), error);
     }

@@ -11,9 +11,9 @@
 
 namespace isochron::train {
 
-/// The name that `name_template` stands for: "cp-{epoch:04d}" with the names of `results` and "epoch", "step"
-/// (in the epoch) and "total_steps", formatted as {fmt} and Python do; ".safetensors" is added where it lacks
-/// it. Throws kInvalidArgument for a template that says something else, naming what there is.
+/// The file name for `name_template`, such as "cp-{epoch:04d}". It may contain the names of `results` and
+/// "epoch", "step" (in the epoch) and "total_steps", formatted as in {fmt} and Python; a missing
+/// ".safetensors" is added. Throws kInvalidArgument for any other template, listing the valid names.
 std::filesystem::path checkpoint_path(const std::filesystem::path& name_template, int epoch, int64_t step,
                                       int64_t total_steps, const Results& results);
 
@@ -22,10 +22,10 @@ struct FoundCheckpoint {
   std::filesystem::path path;
   RunDocument document;
 };
-/// The newest whole one directly in `folder`: that with most steps done, every checksum of which is right.
-/// Files that are damaged are left out with an event kNotice each; weights alone and other files without.
-/// None when nothing is found, or no folder. Throws kIo for a folder that can't be read, kUnsupported for a
-/// checkpoint of another version in it.
+/// The newest complete checkpoint directly in `folder`: the one with the most steps among those whose
+/// checksums all match. Damaged files are skipped with an event kNotice each; files of weights only, and
+/// other files, without one. nullopt if there is none, or no folder. Throws kIo for a folder that can't be
+/// read, and kUnsupported for a checkpoint of another version in it.
 std::optional<FoundCheckpoint> newest_checkpoint(const std::filesystem::path& folder);
 
 }  // namespace isochron::train

@@ -1,5 +1,5 @@
-// Every graph on the road from trace to plan, of every captured function of the process, as files: for
-// Graphviz and for TensorBoard (docs/export.md).
+// Writes every graph from trace to plan, of every captured function of the process, to files for Graphviz
+// and for TensorBoard (docs/export.md).
 //
 //   FOLDER/01-train_step/00-forward.dot           dot -Tsvg
 //   FOLDER/01-train_step/00-forward/events.out... tensorboard --logdir FOLDER: one run a stage
@@ -16,7 +16,7 @@
 
 namespace isochron::train {
 
-/// While it lives, what is traced is written. At most one at a time.
+/// Writes everything that is traced during its lifetime. At most one may exist at a time.
 class GraphDump {
  public:
   // Further ones are counted, not written.

@@ -75,7 +75,7 @@ void MemoryWatch::find_next(int64_t step) {
 
 void MemoryWatch::on_train_begin(RunState& run) {
   moments_.clear();
-  static_cast<void>(memory_moment("", 0));  // what taking one needs is there from now on
+  static_cast<void>(memory_moment("", 0));  // allocates now what taking a moment needs
   first_epoch_ = 0;
   warm_step_ = 0;
   find_next(run.total_steps);

@@ -66,7 +66,7 @@ void ModelCheckpoint::on_train_begin(RunState& run) {
 }
 
 std::filesystem::path ModelCheckpoint::path_of(const RunState& run, const Results& results) const {
-  // Within an epoch nothing of the validation is known: 0 in its place.
+  // Within an epoch there are no results of the validation: 0 replaces them.
   Results all;
   for (const std::string& name : run.names) {
     const double* value = results.find(name);
@@ -135,17 +135,17 @@ void ModelCheckpoint::save(RunState& run, bool wait) {
   }
   std::erase_if(files_, has_path);
   std::erase(replaced_, path);
-  if (options_.keep_last == 0 && options_.save_top_k == 0) files_.clear();  // all stay, so none need be known
+  if (options_.keep_last == 0 && options_.save_top_k == 0) files_.clear();  // all stay, so no file is tracked
   files_.push_back({path, saved_value_});
-  if (run.rank > 0) {  // it knows of the files, by which all decide what is due, and the first writes them
+  if (run.rank > 0) {  // tracks the files, as all ranks decide by them; only the first rank writes
     take_replaced();
     replaced_.clear();
     return;
   }
   const NamedVariables& variables =
       options_.save_weights_only ? run.savable->weights() : run.savable->variables();
-  // The state in the document has the files to be removed too: should the process die before it removes them,
-  // the next one does.
+  // The state in the document also lists the files to be removed: if the process dies before it removes
+  // them, the next process does.
   std::string document = run.savable->document(options_.save_weights_only);
   if (!options_.save_weights_only) run.savable->blobs(blobs_);
   take_replaced();
@@ -270,7 +270,8 @@ void ModelCheckpoint::restore(const RunState& run, const std::string& state) {
   reader.end();
   if (options_.every_steps > 0) {
     next_step_ = (run.total_steps / options_.every_steps + 1) * options_.every_steps;
-    // Where another callback's save was resumed from, its own of the same step may be due.
+    // If the run resumed from another callback's save, this callback's save at the same step may still be
+    // due.
     if (next > 0 && next <= run.total_steps && next % options_.every_steps == 0) next_step_ = next;
   }
 }

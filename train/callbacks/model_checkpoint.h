@@ -24,10 +24,10 @@
 namespace isochron::train {
 
 struct ModelCheckpointOptions {
-  /// See checkpoint_path. Its folder is made where it is missing, and must not itself be a template.
+  /// See checkpoint_path. Its folder is created if it is missing, and must not itself be a template.
   std::filesystem::path filepath = "checkpoints/cp-{epoch:04d}";
-  /// A file that load_weights reads; nothing can be resumed from it. After an epoch that `monitor` chose, the
-  /// weights are those with which it was measured, see SwapWeights.
+  /// Saves a file that load_weights reads; a run can't be resumed from it. If `monitor` selected the epoch,
+  /// the weights are those with which it was measured, see SwapWeights.
   bool save_weights_only = false;
 
   // When; several may be given.
@@ -35,31 +35,34 @@ struct ModelCheckpointOptions {
   int64_t every_steps = 0;   // of all epochs; 0: not by steps
   double every_minutes = 0;  // 0: not by time
   bool on_signal = true;     // at the end by a signal (FitOptions::finish_on_signals)
-  /// At the end by an error, other than numbers that aren't finite: the state after the last full step. After
-  /// one in the middle of a step, of the start or the end of an epoch (but for the validation itself), of
-  /// reading data, or where the next batch is at hand (FitOptions::after_iteration, a seal), nothing is
-  /// saved, and an event kNotice says so: no resumed run could go on right.
+  /// Save when an error (other than non-finite numbers) ends the training: the state after the last full
+  /// step. Nothing is saved, and an event kNotice says so, after an error in the middle of a step, at the
+  /// start or end of an epoch (except in the validation itself), while reading data, or after the next batch
+  /// was fetched (FitOptions::after_iteration, a seal): a run could not be resumed correctly from there.
   bool on_exception = false;
 
-  // Which are kept. What a file replaces is removed when it is whole, never before.
+  // Which files are kept. A replaced file is removed only after the new file is complete.
   int keep_last = 0;  // so many newest ones; 0: all
   std::string monitor = "val_loss";
   Mode mode = Mode::kMin;
-  /// After epochs that improve `monitor` over the best one of all fits with this callback, as in Keras.
+  /// Save only after epochs that improve `monitor` over the best of all fits with this callback, as in
+  /// Keras.
   bool save_best_only = false;
   int save_top_k = 0;  // after epochs among the k best of this fit by `monitor`, of which k are kept
   std::optional<double> initial_value_threshold = {};  // with save_best_only: improve this first
 
-  /// Files are written while the training goes on. Every file that the template names is written: a save that
-  /// comes while one is being written and another waits is held up until the latter is begun, unless it has
-  /// the same path, or removes the other's file (keep_last, save_top_k). False: fit waits for each save,
-  /// which needs no memory of its own.
+  /// Write files in the background while training goes on. One save is written and at most one more waits; a
+  /// further save blocks fit until the waiting one starts. If the further save has the same path as the
+  /// waiting one, or would remove its file (keep_last, save_top_k), it replaces it instead. Otherwise every
+  /// file that the template names is written. False: fit waits for each save; saving then needs no extra
+  /// memory.
   bool asynchronous = true;
   /// Go on from the newest whole checkpoint in the folder, if there is one.
   bool resume = false;
 };
 
-/// Saves by the options. Between the epochs' saves by `monitor` those by steps, minutes and signals go on.
+/// Saves as the options say. Saves by steps, minutes and signals continue between the epochs saved by
+/// `monitor`.
 class ModelCheckpoint : public Callback {
  public:
   /// Throws kInvalidArgument for options that contradict each other or are out of range.
@@ -83,12 +86,12 @@ class ModelCheckpoint : public Callback {
   std::string_view kind() const override { return "model_checkpoint"; }
   std::string settings() const override;
 
-  /// Empty before the first: what saving has cost.
+  /// The cost of saving so far; empty before the first save.
   CheckpointWriterStats stats() const;
   /// Returns once what was asked for is written. Throws what the writing threw.
   void flush();
-  /// Files that keep_last or save_top_k count, oldest first; without either, of which nothing is ever
-  /// removed, the newest one.
+  /// The files that keep_last or save_top_k counts, oldest first. If neither is set, no file is ever
+  /// removed, and this is only the newest one.
   std::vector<std::filesystem::path> files() const;
 
  protected:
@@ -112,8 +115,8 @@ class ModelCheckpoint : public Callback {
   std::unique_ptr<CheckpointWriter> writer_;
   CheckpointWriterStats stats_;  // of what was saved without one
   std::vector<File> files_;
-  /// To be removed once the next file is whole, as long as they are there: saves that are coalesced, and
-  /// processes that die, leave theirs to the next.
+  /// To be removed once the next file is complete, if they still exist. Coalesced saves, and processes that
+  /// die, leave their replaced files to the next save.
   std::vector<std::filesystem::path> replaced_;
   NamedBlobs blobs_;  // room for the next save's
   Best best_;

@@ -1,5 +1,5 @@
-// The one line an epoch: rewritten in place while the epoch runs where the output is a terminal; else printed
-// at its end, and every half minute before.
+// The line per epoch: on a terminal it is rewritten in place while the epoch runs; otherwise it is printed
+// at the end of the epoch, and every half minute before that.
 #pragma once
 
 #include <array>

@@ -1,6 +1,6 @@
-// The document of a run's checkpoint: all that Trainer::fit needs, beside the variables and the blobs of what
-// may be large (the dataset's state, the recorder's baseline, the history), to go on as if it had never
-// ended. JSON, one object.
+// The document of a run's checkpoint: everything that Trainer::fit needs to continue as if it had never
+// ended, except the variables and the blobs of what may be large (the dataset's state, the recorder's
+// baseline, the history). JSON, one object.
 #pragma once
 
 #include <array>
@@ -38,8 +38,8 @@ struct RunDocument {
   bool deterministic = false;                   // kernels chosen by rule
   std::map<std::string, std::string> choices;   // ops::recorded_choices()
   std::vector<CallbackState> callbacks;         // in fit's order
-  /// So many of them had been asked to save at this point when this was written. A resumed run asks the
-  /// others, whose files would be missing for good otherwise.
+  /// How many callbacks had been asked to save at this point when this document was written. A resumed run
+  /// asks the others, whose files would otherwise be missing for good.
   int64_t asked = 0;
 
   std::string str() const;

@@ -47,18 +47,18 @@ void RunWatch::on_batch_end(RunState& run, const Results& results) { look(run, r
 
 void RunWatch::on_epoch_end(RunState& run, const Results& results) {
   if (recorder_.totals().timed_iterations > 0 && !std::exchange(rehearsed_, true)) {
-    // The pages of a look's code belong to warm-up.
+    // Loads the code pages of a look, which belong to warm-up.
     static_cast<void>(make_report(recorder_, options_.title));
   }
   look(run, results);
-  // What the first saves leave free would stay resident to the end.
+  // Heap memory that the first saves have freed would otherwise stay resident until the end.
   if (std::has_single_bit(++epochs_ended_)) give_back_free_heap();
 }
 
 void RunWatch::on_train_end(RunState& run) { write(run, true); }
 
 void RunWatch::look(const RunState& run, const Results& results) {
-  results_ = results;  // also where nothing is written now: the last word has them
+  results_ = results;  // also if nothing is written now: the last write includes them
   if (alarm_.due()) {
     if (const auto report = alarm_.look()) raise(*report);
     give_back_free_heap();  // a look is rare, and takes up to a MB
@@ -107,7 +107,7 @@ void RunWatch::write(const RunState& run, bool finished) {
       {"spikes", totals.spikes},
       {"medians_ns", medians_json(recorder_)},
       {"alarm", alarm_text_}};
-  // Whole for a reader; not synced, for it is worth nothing after a crash.
+  // Replaced atomically for readers, but not synced, because it is worthless after a crash.
   try {
     replace_file(options_.folder / kLiveFile,
                  json.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n");

@@ -1,5 +1,5 @@
-// What a run says of itself while it goes on: a file that `isochron watch` shows, and an alarm when its steps
-// begin to take longer.
+// Reports on a run while it continues: a file that `isochron watch` shows, and an alarm if its steps begin
+// to take longer.
 //
 // FOLDER/live.json, one object, replaced every `interval_seconds` and at the end:
 //   format       "isochron live 1"
@@ -33,8 +33,8 @@ struct RunWatchOptions {
   observe::DriftAlarmOptions alarm = {};
 };
 
-/// Files are written in some 0.1 ms and not waited for; an alarm is an event kNotice as well, and so is the
-/// first time that live.json can't be written.
+/// Writing a file takes about 0.1 ms and doesn't wait for the disk. An alarm is also an event kNotice, as is
+/// the first failure to write live.json.
 class RunWatch : public Callback {
  public:
   /// `recorder`, that of the fit, must outlive the callback.

@@ -29,7 +29,7 @@ constexpr int kTrials = 15;
 constexpr int64_t kFastProductNs = 2'000'000;
 constexpr int kLeastRounds = 5;
 
-/// Calls whose times tell what the machine can do.
+/// Calls whose times show what the machine can do.
 class LimitTrials {
  public:
   LimitTrials(size_t working_set_bytes, Device device, DType half)
@@ -50,7 +50,7 @@ class LimitTrials {
     sum_.push_back(sum(1, device));
   }
 
-  /// Each call twice, of which the second counts: the first finds other things in cache.
+  /// Makes each call twice and counts the second, because the first finds other data in the cache.
   void run() {
     const int64_t begin = now_ns();
     for (auto* trials : {&products_, &half_products_, &sum_}) {
@@ -70,7 +70,7 @@ class LimitTrials {
     MachineLimits limits;
     limits.flops_per_ns = fastest(products_);
     limits.half_flops_per_ns = fastest(half_products_);
-    // What a call costs by itself is no matter of the bandwidth, and more than a small sum.
+    // The fixed cost of a call doesn't depend on the bandwidth, and exceeds the time of a small sum.
     const double all_ns = middle_of(sum_[0].times), call_ns = middle_of(sum_[1].times);
     limits.bytes_per_ns = sum_[0].work / std::max(all_ns - call_ns, all_ns / 4);
     return limits;
@@ -283,7 +283,7 @@ StepProfile profile(CapturedFunction& step, const ProfileOptions& options) {
       std::fill(round.begin(), round.end(), 0);
       plan.run_profiled(round);
       for (size_t k = 0; k < count; ++k) times[k].push_back(round[k]);
-      // In turns with the step, so that what slows the machine down slows both.
+      // Alternates with the step, so that anything that slows the machine down slows both.
       const bool due = int64_t{trials.runs()} * options.rounds < int64_t{kTrials} * (i + 1);
       if (due || 3 * trials.spent_ns() < spent_ns()) trials.run();
     }

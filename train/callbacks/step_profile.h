@@ -17,7 +17,7 @@
 
 namespace isochron::train {
 
-/// What the machine reaches with compute_threads(), or a device: medians of calls made in turns with the
+/// What the machine, with compute_threads(), or a device achieves: medians of calls that alternate with the
 /// step's replays, so that other programs slow both down alike.
 struct MachineLimits {
   double flops_per_ns = 0;  // of a large f32 matrix product
@@ -30,8 +30,9 @@ struct ProfiledKernel {
   std::string op;      // empty for a copy
   std::string shapes;  // of its inputs
   double ns = 0;       // median
-  /// The shortest time that the limits allow: bytes over the bandwidth, and for all but element functions and
-  /// reductions flops over the rate of products, of 16-bit ones where the operands are.
+  /// The shortest time that the limits allow: bytes divided by the bandwidth and, except for element
+  /// functions and reductions, flops divided by the rate of products (of 16-bit products if the operands are
+  /// 16-bit).
   double limit_ns = 0;
   double flops = 0;
   double bytes = 0;
@@ -45,7 +46,7 @@ struct StepProfile {
   std::vector<ProfiledKernel> kernels;  // largest loss first
   double ns() const;
   double limit_ns() const;
-  /// What part of the time the limits explain: 1 for a step that can't be faster.
+  /// The share of the time that the limits explain: 1 for a step that can't be faster.
   double share() const;
   /// The limits, the first `kernels` kernels, the sums by op and of all; columns aligned.
   std::string text(size_t kernels = SIZE_MAX) const;

@@ -17,8 +17,8 @@ namespace {
 /// Null where its numbers can't be shown as a histogram: counters, 16-bit types.
 std::optional<observe::HistogramSummary> summary_of(const Tensor& anywhere) {
   const Tensor tensor = to_device(anywhere, {});
-  if (tensor.dtype() == DType::kF32) return observe::summarise(tensor.span<float>());
-  if (tensor.dtype() == DType::kF64) return observe::summarise(tensor.span<double>());
+  if (tensor.dtype() == DType::kF32) return observe::summarize(tensor.span<float>());
+  if (tensor.dtype() == DType::kF64) return observe::summarize(tensor.span<double>());
   return std::nullopt;
 }
 
@@ -172,7 +172,7 @@ void TensorBoard::write_transfers(const RunState& run) {
   scalar("waited_us", transferred_.waited_ns * 1e-3, before.waited_ns * 1e-3);
 }
 
-/// Nothing of an earlier fit's goes on, also where that ended by an error.
+/// Nothing of an earlier fit continues, even if that fit ended with an error.
 void TensorBoard::on_train_begin(RunState&) {
   train_.reset();
   validation_.reset();

@@ -18,8 +18,8 @@ namespace isochron::train {
 struct TensorBoardOptions {
   /// Also every so many steps, at the next on_batch_end, as "batch_..."; 0: only at the end of epochs.
   int64_t update_freq = 0;
-  /// Whose learning rate is written too, and, where it keeps them (StepOptions::keep_gradients), histograms
-  /// of gradients. Must outlive the callback.
+  /// The optimizer whose learning rate is also written, as are histograms of its gradients if it keeps them
+  /// (StepOptions::keep_gradients). Must outlive the callback.
   const optim::Optimizer* optimizer = nullptr;
   /// Epochs between histograms: of the step's times, and of the weights where the trainer knows them
   /// (BatchFunctions::weights). 0: none.
@@ -29,14 +29,15 @@ struct TensorBoardOptions {
   bool write_graph = true;
   /// Memory in use, reserved and resident, and by tag, at the end of epochs.
   bool write_memory = true;
-  /// Of a step on a device, at the end of epochs: what it cost to bring it its batches, a batch of that epoch
-  /// on average (memory/cuda/transfer_stats.h), as "transfer/...".
+  /// For a step on a device, at the end of epochs: the average cost per batch of that epoch to transfer the
+  /// batches (memory/cuda/transfer_stats.h), as "transfer/...".
   bool write_transfers = true;
 };
 
-/// Scalars in Keras's places and under its names: LOG_DIR/train and LOG_DIR/validation, "epoch_loss",
-/// "batch_loss". All by the steps done, so that a resumed run, which writes new files, can tell TensorBoard
-/// from which step on to forget the older ones. LOG_DIR/step_memory is one step's memory by its kernels.
+/// Writes scalars to the same places and under the same names as Keras: LOG_DIR/train and
+/// LOG_DIR/validation, "epoch_loss", "batch_loss". All use the number of steps done, so that a resumed run,
+/// which writes new files, can tell TensorBoard to discard older values from that step on.
+/// LOG_DIR/step_memory is one step's memory per kernel.
 class TensorBoard : public Callback {
  public:
   // What an epoch writes at most.

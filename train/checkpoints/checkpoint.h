@@ -1,7 +1,7 @@
-// A checkpoint: one safetensors file with every variable of a run as a tensor, blobs (bytes of any kind and
-// size, such as a dataset's state) as u8 tensors, and as text in its `__metadata__` the document (what else
-// there is: see Trainer::fit) and a CRC-32C of the document and of each tensor. Any reader of safetensors
-// finds the model's weights in it, under the names that nn::save_weights gives them.
+// A checkpoint: one safetensors file that contains every variable of a run as a tensor, and blobs (bytes of
+// any kind and size, such as a dataset's state) as u8 tensors. Its `__metadata__` contains as text the
+// document (everything else: see Trainer::fit) and a CRC-32C of the document and of each tensor. Any reader
+// of safetensors finds the model's weights in it, under the names that nn::save_weights uses.
 //
 // For a loop written by hand:
 //   train::save_checkpoint("step.safetensors", variables, "step 1200");
@@ -32,9 +32,9 @@ NamedVariables weights_of(nn::Module& model);
 /// number.
 NamedVariables slots_of(const optim::Optimizer& optimizer);
 
-/// Writes the present content of `variables`, complete or not at all, one in memory at a time.
-/// `temporary_folder`: where the file lies until it is whole, see write_file_atomically. Throws kIo, and
-/// kInvalidArgument for names that occur twice or text that isn't UTF-8.
+/// Writes the present content of `variables`, completely or not at all, with one variable in memory at a
+/// time. `temporary_folder`: where the file is until it is complete, see write_file_atomically. Throws kIo,
+/// and kInvalidArgument for names that occur twice or text that isn't UTF-8.
 void save_checkpoint(const std::filesystem::path& path, const NamedVariables& variables,
                      const std::string& document, const NamedBlobs& blobs = {},
                      const std::filesystem::path& temporary_folder = {});
@@ -64,8 +64,8 @@ class Checkpoint {
   /// or, where shapes or dtypes differ, kShapeMismatch, listing all that is missing, unexpected and
   /// mismatched.
   void restore(const NamedVariables& variables) const;
-  /// What `restore` would assign, in the order of `variables`. Throws as `restore`, but not for what is in
-  /// the file alone and `passed_over` holds for.
+  /// What `restore` would assign, in the order of `variables`. Throws like `restore`, but ignores tensors
+  /// that only the file has if `passed_over` returns true for their names.
   std::vector<Tensor> read(const NamedVariables& variables,
                            const std::function<bool(std::string_view name)>& passed_over = {}) const;
   /// One tensor, compared with its checksum. Throws kOutOfRange where there is none, and as `verify`.

@@ -123,7 +123,7 @@ void CheckpointWriter::run() {
     waiting_in_ = 1 - waiting_in_;
     writing_ = true;
     lock.unlock();
-    changed_.notify_all();  // who waits for the place of this request has it now
+    changed_.notify_all();  // a caller waiting for this request's place can use it now
     const int64_t began_ns = now_ns();
     std::exception_ptr failure;
     try {

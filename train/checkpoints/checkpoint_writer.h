@@ -34,9 +34,9 @@ class CheckpointWriter {
     std::vector<std::filesystem::path> replaced = {};  // removed once the file is whole
   };
 
-  /// Two copies of `variables` are held: one that is being written, one that waits. Files lie in
-  /// `temporary_folder` until they are whole, see write_file_atomically. `first_blobs`, called for each copy,
-  /// takes the room of its blobs, which are there from the beginning then. Throws kOutOfMemory.
+  /// Allocates two copies of `variables`: one that is being written, and one that waits. Files are in
+  /// `temporary_folder` until they are complete, see write_file_atomically. `first_blobs` is called for each
+  /// copy to allocate its blobs in advance. Throws kOutOfMemory.
   CheckpointWriter(NamedVariables variables, std::filesystem::path temporary_folder,
                    const std::function<void(NamedBlobs&)>& first_blobs = {});
   CheckpointWriter(const CheckpointWriter&) = delete;
@@ -44,12 +44,12 @@ class CheckpointWriter {
   /// Finishes what was asked for; a failure then is an event kNotice. Call `flush` to learn of it.
   ~CheckpointWriter();
 
-  /// Has the present content saved. While the thread is busy one request waits. The next takes its place only
-  /// if nobody would miss the file: the new one has the same path, or removes it (`replaced`); that is
-  /// counted in `coalesced`, and the new one then removes the other's `replaced` files too. Otherwise this
-  /// call waits until the thread has taken up the waiting request, so that every named file is written. The
-  /// blobs are taken in exchange for those of an earlier save, whose room the next ones can have. Throws what
-  /// an earlier write threw, once.
+  /// Saves the present content in the background. While the thread is busy, one request waits. A new request
+  /// replaces the waiting one only if nobody would miss its file: the new request has the same path, or
+  /// removes that file (`replaced`). This is counted in `coalesced`, and the new request then also removes
+  /// the waiting one's `replaced` files. Otherwise the call blocks until the thread has started the waiting
+  /// request, so that every named file is written. Takes the content of `blobs` and returns the blobs of an
+  /// earlier save in it, for reuse of their memory. Throws the error of an earlier write, once.
   void save(Request request, NamedBlobs& blobs);
   void save(Request request) {
     NamedBlobs none;

@@ -1,7 +1,6 @@
-// FiniteWatch: which variables of a run are finite, and what no longer is.
-// FiniteSnapshot: the last state of a run that was known to hold only finite numbers, kept in memory, so that
-// where a NaN came from can be found by going back and running the steps since then once more, every result
-// looked through.
+// FiniteWatch: checks which variables of a run are finite, and reports those that no longer are.
+// FiniteSnapshot: keeps in memory the last state of a run that was known to be finite. To find where a NaN
+// came from, the run goes back to that state, runs the steps since then again, and checks every result.
 #pragma once
 
 #include <functional>
@@ -55,8 +54,8 @@ class FiniteSnapshot {
 
   /// Whether another look is worth its cost now.
   bool due() const;
-  /// As FiniteWatch::look; when nothing became so, all is kept. `data` gives Dataset::state(), empty before
-  /// the first batch.
+  /// Like FiniteWatch::look; if everything is finite, keeps a new snapshot. `data` returns Dataset::state(),
+  /// or an empty string before the first batch.
   std::string look(int64_t total_steps, const std::function<std::string()>& data);
   bool kept() const { return kept_; }
   int64_t total_steps() const { return total_steps_; }

@@ -45,8 +45,8 @@ BatchFunctions supervised(nn::Module& model, Loss loss, optim::Optimizer& optimi
     const bool weighed = weighting.from_batch && batch.size() > 2 && batch.name(2) == "valid";
     require(
         !batch.contains("valid") || weighed, ErrorCode::kUnsupported, "train",
-        "batches have 'valid', which tells rows from padding, and padding would count as rows do; leave it "
-        "out with drop_remainder, or map 'valid' to weights of samples, third in a batch (from_batch)");
+        "batches mark padded rows in 'valid', but the loss would count those rows; use drop_remainder in "
+        "place of pad_remainder, or pass 'valid' as sample weights: element 2 of a batch, with from_batch");
     const Tensor prediction = model(batch[0]);
     for (const NamedMetric& entry : metrics) entry.update(prediction, batch[1]);
     return loss(prediction, batch[1], weights_of_samples(batch, weighting, prediction.dtype()));

@@ -19,7 +19,7 @@
 
 namespace isochron::train {
 
-/// One metric of a run. `metric` says what to compare; metrics that a step of one's own updates need no
+/// One metric of a run. `metric` sets what to compare; a metric that a custom step updates needs no
 /// `update`.
 struct NamedMetric {
   std::string name;
@@ -76,21 +76,21 @@ struct BatchFunctions {
   /// Gives (N, ...) for N rows; traced with nn::training() false.
   BatchFunction predict = {};
   std::vector<NamedMetric> metrics = {};
-  /// What `train` updates with, where it accumulates micro-batches: the last group of an epoch is then
-  /// updated with whatever it holds, and steps that update are told apart from those that only sum. Where it
-  /// scales the loss, results have its "loss_scale" and, of the whole run, its "skipped_steps".
+  /// The optimizer of `train` if it accumulates micro-batches: the last group of an epoch then updates with
+  /// the micro-batches that it has, and steps that update are distinguished from those that only sum. If it
+  /// scales the loss, results include "loss_scale" and, for the whole run, "skipped_steps".
   optim::Optimizer* optimizer = nullptr;
   /// What all three are captured in.
   Precision precision = Precision::kF32;
-  /// Where they run. Parameters that layers build at their first call are built there; those that are built
-  /// already, and variables of one's own, must be moved (Variable::move_to).
+  /// The device on which they run. Parameters that layers build at their first call are built there.
+  /// Parameters that are already built, and your own variables, must be moved (Variable::move_to).
   Device device = {};
-  /// For checkpoints, as weights_of and slots_of give them: the model's variables, and what else training
-  /// changes. Asked when everything is planned. Without `weights` nothing can be saved.
+  /// For checkpoints, as weights_of and slots_of return them: the model's variables, and the other variables
+  /// that training changes. Called after planning. Without `weights` nothing can be saved.
   std::function<NamedVariables()> weights = {};
   std::function<NamedVariables()> slots = {};
-  /// The model's averages over batches (nn::Module::averages), as batch normalisation has them: where several
-  /// ranks train, fit takes the mean over these.
+  /// The model's averages over batches (nn::Module::averages), such as those of batch normalization: if
+  /// several ranks train, fit replaces each by its mean over the ranks.
   std::function<std::vector<Variable>()> averages = {};
 };
 
@@ -102,8 +102,9 @@ struct SampleWeighting {
   std::vector<double> class_weights = {};
 };
 
-/// The usual: element 0 of a batch goes through `model`, element 1 is the target. All three must outlive the
-/// result. Batches that tell padding by 'valid' are refused (kUnsupported), unless that is their weights.
+/// The usual functions: element 0 of a batch goes through `model`, element 1 is the target. All three must
+/// outlive the result. Batches that mark padding by 'valid' are refused (kUnsupported), unless 'valid' is
+/// used as their weights.
 BatchFunctions supervised(nn::Module& model, Loss loss, optim::Optimizer& optimizer,
                           std::vector<NamedMetric> metrics = {}, SampleWeighting weighting = {});
 

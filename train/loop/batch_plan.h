@@ -16,7 +16,7 @@
 
 namespace isochron::train {
 
-/// What a trainer calls the variables of its tally begins so.
+/// The prefix of the names of a trainer's tally variables.
 inline const std::string kOfLoss = "trainer/loss/";
 
 /// Losses summed over batches, and the first one that was not finite. Updated inside a captured step, read
@@ -54,9 +54,9 @@ class BatchPlan {
   BatchPlan(const BatchPlan&) = delete;
   BatchPlan& operator=(const BatchPlan&) = delete;
 
-  /// Traces and plans what is new among the signatures of `dataset`. Throws kInvalidArgument when its
-  /// elements have other names than those of an earlier dataset: their order is part of the plan. Batches of
-  /// loops to come lie where the plan's device copies them from by itself (Dataset::pin_memory).
+  /// Traces and plans the signatures of `dataset` that are new. Throws kInvalidArgument if its elements have
+  /// other names than those of an earlier dataset: their order is part of the plan. Later loops make batches
+  /// in memory from which the plan's device copies asynchronously (Dataset::pin_memory).
   void prepare(data::Dataset& dataset);
   /// The same for the signature of one batch.
   void prepare(const data::Element& batch);

@@ -27,8 +27,8 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-/// The first line in which a rank's settings differ from rank 0's: one that the other hasn't, or another in
-/// its place.
+/// The first line in which a rank's settings differ from rank 0's: a line that only one of them has, or a
+/// different line in its place.
 std::string difference(const std::vector<std::string>& own, const std::vector<std::string>& firsts,
                        int rank) {
   const auto first_missing = [](const auto& lines, const auto& others) {
@@ -57,13 +57,13 @@ int64_t epoch_batches(const data::Dataset& batches, int64_t steps_per_epoch, int
   return (steps_per_epoch + group_batches - 1) / group_batches * group_batches;
 }
 
-/// How many of the first `batches` are a rank's, in blocks dealt out in turn.
+/// How many of the first `batches` belong to a rank, if blocks are assigned round-robin.
 int64_t share_of(int64_t batches, int64_t ranks, int64_t rank, int64_t block) {
   const int64_t rest = batches % (ranks * block);
   return batches / (ranks * block) * block + std::clamp<int64_t>(rest - rank * block, 0, block);
 }
 
-/// Pass after pass; maps are told the same places as where a fit without ranks begins each.
+/// Pass after pass; maps get the same positions as in a fit without ranks, which begins each pass anew.
 data::Dataset endless_passes(const data::Dataset& batches) {
   auto recipe = std::make_shared<data::Recipe>(*batches.repeat().recipe());
   recipe->order.back().passes_are_epochs = true;
@@ -199,7 +199,7 @@ void DataParallel::agree(const std::vector<std::string>& settings, const NamedVa
   std::string own;
   for (const std::string& line : settings) own += line + "\n";
   const std::string firsts = comm::broadcast_text(group_, own, "settings");
-  // What each rank has to say, of the same length.
+  // The message of each rank, padded to the same length.
   std::string said;
   if (own != firsts) said = difference(settings, lines_of(firsts), group_.rank());
   said.resize(kMostText);

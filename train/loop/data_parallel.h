@@ -1,14 +1,14 @@
-// What a fit does where several ranks train together (comm/group/group.h), or micro-batches are added up in
-// an order of their own (optim::StepOptions::exact_sums): which batches are this rank's, which random numbers
-// each batch draws, and what all ranks must know of one another.
+// The part of a fit for several ranks that train together (comm/group/group.h), or for micro-batches that
+// are summed in a fixed order (optim::StepOptions::exact_sums): which batches belong to this rank, which
+// random numbers each batch draws, and what the ranks exchange about one another.
 //
 // The batches of an epoch are numbered over all ranks. An update takes `group_batches` of them, one after
 // another: the first `accumulate` are rank 0's, and so on. At the end of an epoch the last update takes what
 // is left, and ranks without a batch take part in it with gradients of nothing. So an update, and the random
 // numbers that batch number b draws, don't depend on how many ranks there are.
 //
-// A rank without a batch makes no forward pass, where a synchronized norm (nn::BatchNormOptions) would wait
-// for it. Such a step is trained with whole updates only.
+// A rank without a batch runs no forward pass, but a synchronized norm (nn::BatchNormOptions) would wait for
+// it. A step with such a norm is therefore trained with whole updates only.
 #pragma once
 
 #include <optional>
@@ -36,28 +36,28 @@ class DataParallel {
   int ranks() const { return group_.size(); }
   int rank() const { return group_.rank(); }
   comm::Activity& activity() { return group_.activity(); }
-  /// Batches of an epoch that are this rank's, and the first rank's, which has most. Once an epoch is over,
-  /// all ranks count the first one's.
+  /// The number of batches per epoch of this rank, and (first_steps) of the first rank, which has the most.
+  /// When an epoch is over, all ranks use the first rank's count.
   int64_t own_steps() const { return own_steps_; }
-  /// What data are there, in batches, the validation's too (null: none): ranks have the same, or one would
-  /// wait for another's.
+  /// A description of the data as numbers of batches, validation included (null: none). It must be equal on
+  /// all ranks; otherwise one rank would wait for another's batch.
   std::string data_of_all(const data::Dataset* validation) const;
   int64_t first_steps() const { return first_steps_; }
-  /// So many of them belong to updates in which all ranks have all their batches: up to here, all ranks are
-  /// at the same step.
+  /// The steps of this rank that belong to updates in which every rank has all its batches: up to this step,
+  /// all ranks are at the same step.
   int64_t common_steps() const { return epoch_batches_ / group_batches() * block_; }
   /// Whether this rank has no batch for the last update of an epoch.
   bool lacks_last_update() const;
-  /// Part `rank` of `ranks` of what isn't trained on, such as validation data; all of it where it can't be
-  /// divided.
+  /// This rank's part of data that isn't trained on, such as validation data; all of the data if they can't
+  /// be divided.
   struct Part {
     data::Dataset dataset;
     bool divided = false;
   };
   Part part_of(const data::Dataset& batches) const;
 
-  /// Plans the update without a batch, and looks at the train step, which was planned. Throws kUnsupported
-  /// where that exchanges more than gradients and ranks have different numbers of batches.
+  /// Plans the update without a batch, and inspects the train step `step`, which must be planned already.
+  /// Throws kUnsupported if `step` exchanges more than gradients and ranks have different numbers of batches.
   void prepare(const CapturedFunction& step);
   /// Collectives of a train step beside the exchange of gradients.
   int64_t step_exchanges() const { return step_exchanges_; }
@@ -65,19 +65,19 @@ class DataParallel {
   /// `variables`. Throws kInvalidArgument naming a rank that differs, and the first line in which it does.
   void agree(const std::vector<std::string>& settings, const NamedVariables& variables);
 
-  /// Throws kInvalidArgument where trainable ones of `weights` aren't the same bits on all ranks, naming the
-  /// first and a rank. Allocates nothing where they are.
+  /// Throws kInvalidArgument if a trainable variable of `weights` doesn't have the same bits on all ranks,
+  /// naming the first such variable and a rank. Allocates nothing if all are equal.
   void compare_weights(const NamedVariables& weights, int epoch);
 
-  /// The first rank that says yes. Each has to call it.
+  /// The first rank that passes true; nullopt if none does. Every rank must call this.
   std::optional<int> first_that(bool yes);
 
-  /// Gives each of `averages`, which are floating, the mean of all ranks' on all of them: that of rank 0 plus
-  /// the others' differences from it, in f64. Where all are equal they stay, bit for bit.
+  /// Replaces each of `averages` (floating dtypes) on all ranks by its mean over the ranks, computed in f64
+  /// as rank 0's value plus the mean difference from it. Equal values stay the same, bit for bit.
   void merge_averages(std::span<const Variable> averages);
 
-  /// Before the first step of a fit, and after a restored state: where the generator stands now is where the
-  /// next update begins to draw, or, with `phase` batches of it done, where it goes on.
+  /// Call before the first step of a fit, and after restoring a state. The generator's present state is where
+  /// the next update begins to draw, or continues to draw if `phase` of its batches are already done.
   void begin_draws(int64_t phase);
   /// Before a step on the batch that is number `phase` of this rank's share of an update.
   void before_step(int64_t phase) const;
@@ -90,7 +90,7 @@ class DataParallel {
   void add_input(int64_t ns) { group_.notes().add_input(ns); }
   comm::Group& group() { return group_; }
 
-  /// Asks all ranks to stop; true once an update has told so on all.
+  /// Asks all ranks to stop; true once an update has passed the request to all of them.
   bool agree_to_stop(bool wanted);
 
   // Checkpoints hold what doesn't depend on the number of ranks, so that another number can go on.
@@ -98,14 +98,14 @@ class DataParallel {
   /// Steps, of the epoch and in all, as batches of all ranks, and back.
   void batches_of(int64_t& step, int64_t& total_steps) const;
   void steps_of(int64_t& step, int64_t& total_steps) const;
-  /// Is it the name of what an optimizer has summed up in the middle of an update, or counted?
+  /// Whether `name` is a sum or count that an optimizer keeps in the middle of an update.
   static bool is_sum(std::string_view name);
-  /// Takes those out of `variables` that `checkpoint` doesn't have, and returns them. Throws kInvalidArgument
-  /// where it was saved in the middle of an update, which this run divides otherwise.
+  /// Removes the sums and counts from `variables` that `checkpoint` doesn't have, and returns them. Throws
+  /// kInvalidArgument if it was saved in the middle of an update that this run divides differently.
   std::vector<Variable> take_out_sums(const Checkpoint& checkpoint, NamedVariables& variables) const;
 
-  /// While it lives, a trainer's `tallies` are those of all ranks: sums are added up, of the first batches
-  /// whose losses aren't finite there is the earliest, and batches are counted as the first rank does.
+  /// While it lives, a trainer's `tallies` hold the values over all ranks: sums are added up, the first
+  /// non-finite batch is the earliest over all ranks, and batches are counted as on the first rank.
   class Merged {
    public:
     /// `label`: as comm::Collective::describe. `divided`: false where each rank has gone through all the

@@ -15,13 +15,13 @@ namespace {
 
 using observe::Phase;
 
-/// After a failure a dataset no longer stands where the training does.
+/// After a failure the position of the dataset no longer matches that of the training.
 constexpr std::string_view kReading = "reading data";
 constexpr const char* kPrinting = "printing progress";
 
 constinit TraceLabel kStep(TraceCategory::kStep, "step");
 
-/// What this rank waits for its input, for the other ranks.
+/// Measures how long this rank waits for its input, and reports that to the other ranks.
 class InputTime {
  public:
   explicit InputTime(DataParallel* parallel)
@@ -117,9 +117,9 @@ History Trainer::Fit::run() {
   try {
     callbacks_.notify(&Callback::on_train_end);
   } catch (...) {
-    failure = std::current_exception();  // of this rank, on which the others don't wait
+    failure = std::current_exception();  // only this rank's: the other ranks don't wait for it
   }
-  // What the first rank still writes is there when any of them goes on.
+  // Waits until the first rank has written everything, before any rank continues.
   if (run_.ranks > 1) parallel_->group().barrier("the end of training");
   if (failure) std::rethrow_exception(failure);
   History history = history_.take();
@@ -154,7 +154,7 @@ void Trainer::Fit::seal() {
 }
 
 void Trainer::Fit::epochs() {
-  // An epoch that was stopped within still ends, also where it was resumed after that.
+  // An epoch that was stopped early is still ended properly, even if it was stopped before a resume.
   while (!epoch_done_ || (run_.stop_reason.empty() && run_.epoch < options_.epochs)) {
     if (epoch_done_) {
       begin_epoch();
@@ -170,7 +170,7 @@ void Trainer::Fit::epochs() {
   }
 }
 
-/// Whether a signal asks for an end; of several ranks, whether one of them was asked before the newest
+/// Whether a signal asks to stop; with several ranks, whether one of them was asked before the latest
 /// update.
 bool Trainer::Fit::stop_due() {
   const bool pending = StopSignals::pending() != 0;
@@ -231,7 +231,7 @@ void Trainer::Fit::run_iteration() {
     train_and_fetch();
   }
   if (recorder_ != nullptr) recorder_->end_iteration();
-  // The dataset stands one batch beyond the training now, unless the epoch is over.
+  // The dataset is now one batch ahead of the training, unless the epoch is over.
   if (!fetch_due_) half_done_ = "the change to the next batch";
   if (options_.after_iteration) options_.after_iteration();
   if (seal_) seal_->check("fit", run_.total_steps);
@@ -245,8 +245,8 @@ Seal* Trainer::Fit::enforced_seal() {
   return warm ? &*seal_ : nullptr;
 }
 
-/// One iteration: the steps of one call, then the fetching of the next batch. What is saved in between stands
-/// after the batch last trained on, as the dataset does then.
+/// One iteration: the steps of one call, then the fetch of the next batch. Checkpoints are saved between the
+/// two, when the position of the dataset is still just after the last batch trained on.
 void Trainer::Fit::train_and_fetch() {
   // A recorder that lets this one pass untimed has its reasons.
   const bool timed = recorder_ == nullptr || recorder_->timed();
@@ -270,7 +270,7 @@ void Trainer::Fit::train_and_fetch() {
     reported_ = run_.step;
     save(SavePoint::kStep);
   }
-  // Before the fetch, while the dataset stands where the training does.
+  // Before the fetch, while the dataset's position still matches that of the training.
   if (common && run_.stop_reason.empty() && stop_due()) interrupt();
   const int64_t saved_ns = timed ? now_ns() : 0;
   if (fetch_due_ && !counted_out() && !run_.interrupted) fetch();
@@ -338,8 +338,8 @@ void Trainer::Fit::read_results(Results& results) const {
   results.set("skipped_steps", static_cast<double>(optimizer->skipped_steps()));
 }
 
-/// As read_results, over all ranks: each has to call it. So all see a loss that isn't finite, and end
-/// together.
+/// Like read_results, but over all ranks; every rank must call it. All ranks therefore see a non-finite loss
+/// at the same point and stop together.
 void Trainer::Fit::read_results_of_all(Results& results) {
   std::optional<DataParallel::Merged> merged;
   if (parallel_ != nullptr) merged.emplace(*parallel_, tallies(), "results");
@@ -347,7 +347,7 @@ void Trainer::Fit::read_results_of_all(Results& results) {
   read_results(results);
 }
 
-/// What a callback of one rank has ended ends on all.
+/// If a callback of one rank ends the training, all ranks end it.
 void Trainer::Fit::agree_on_stop() {
   if (run_.ranks == 1) return;
   if (const std::optional<int> rank = parallel_->first_that(!run_.stop_reason.empty()))
@@ -393,7 +393,8 @@ void Trainer::Fit::validate(Results& results) {
   try {
     callbacks_.begin_evaluation();
     data::Dataset& data = validation_ ? validation_->dataset : options_.validation_data->dataset();
-    // By number, so that a resumed fit goes on with the epoch of the data that one without an end would.
+    // Set by number, so that a resumed fit continues with the same epoch of the data as an uninterrupted
+    // fit.
     data.set_epoch(static_cast<uint64_t>(run_.epoch / options_.validation_frequency - 1));
     trainer_.run_evaluation(data);
   } catch (...) {
@@ -470,7 +471,7 @@ void Trainer::Fit::save_after_failure() noexcept {
   try {
     save(SavePoint::kException);
   } catch (const std::exception& error) {
-    // The first failure is the one to be told of.
+    // The first failure is the one to report.
     emit({EventKind::kNotice, "checkpoint",
           fmt::format("nothing was saved after a failure: {}", error.what())});
   }

@@ -1,6 +1,6 @@
-// One run of Trainer::fit: the loop (fit.cc), and what of it is saved and restored (fit_resume.cc). Its parts
-// stand beside it, each readable alone: callbacks, numbers that aren't finite, the history, traced steps, the
-// checkpoint that it goes on from.
+// One run of Trainer::fit: the loop (fit.cc), and what a fit saves and restores (fit_resume.cc). Its parts
+// have files of their own: callbacks, numbers that aren't finite, the history, traced steps, and the
+// checkpoint from which it resumes.
 #pragma once
 
 #include <optional>
@@ -72,9 +72,9 @@ class Trainer::Fit final : public SavableRun {
   void interrupt();
   void save_after_failure() noexcept;
 
-  /// By the recorder's clock, which may stand still while others have their turns.
+  /// The recorder's clock, which may stop while other ranks are running.
   int64_t now() const { return recorder_ != nullptr ? recorder_->options().clock() : now_ns(); }
-  /// Whether a rank with fewer batches ends its epoch after this step, where all must stand together.
+  /// Whether a rank with fewer batches ends its epoch after this step, at which all ranks must be.
   bool last_common_step() const { return run_.ranks > 1 && run_.step == parallel_->common_steps(); }
   /// Whether the epoch has all the steps that were asked for.
   bool counted_out() const { return counted_ && run_.step >= run_.steps_per_epoch; }
@@ -94,7 +94,8 @@ class Trainer::Fit final : public SavableRun {
   HistoryLog history_;
   Results results_;         // those of the epoch so far
   bool epoch_done_ = true;  // the present epoch, and its validation
-  /// What is half done, so that no run could go on from what there is; empty between full steps.
+  /// The operation that is in progress, so that no run could be resumed from the present state; empty
+  /// between full steps.
   std::string_view half_done_;
   int first_epoch_ = 0;        // of this process
   int64_t reported_ = 0;       // steps of the epoch up to the newest point at which a report could be due

@@ -67,7 +67,7 @@ void Trainer::Fit::blobs(NamedBlobs& blobs) {
 }
 
 const Results& Trainer::Fit::results() {
-  // Of several ranks, those of the newest report: one rank alone can't ask the others.
+  // With several ranks, these are the results of the latest report: one rank alone can't ask the others.
   if (!epoch_done_ && run_.ranks == 1) read_results(results_);
   return results_;
 }
@@ -131,7 +131,7 @@ std::vector<std::string> Trainer::Fit::settings_of_all() const {
   lines.insert(lines.end(), optimizer.begin(), optimizer.end());
   for (const auto& [name, tally] : trainer_.tallies())
     lines.push_back(fmt::format("sums of results '{}' {}", name, tally.spec().str()));
-  // Last, for options that differ may be why these do.
+  // This line is last, because different options may be the reason why the data differ.
   lines.push_back(
       parallel_->data_of_all(options_.validation_data ? &options_.validation_data->dataset() : nullptr));
   lines.push_back(recorder_ != nullptr ? "a recorder" : "no recorder");
@@ -141,14 +141,14 @@ std::vector<std::string> Trainer::Fit::settings_of_all() const {
   return lines;
 }
 
-/// What no checkpoint could hold is told of before the first step, if a callback has asked for what it saves.
+/// Reports before the first step what a checkpoint can't hold, if a callback has asked for what it saves.
 void Trainer::Fit::check_what_is_saved() {
   if (weights_.empty()) return;
   check_names(variables());
   static_cast<void>(document(false));
 }
 
-/// Whatever may fail comes before anything of the program's is changed.
+/// Everything that may fail comes before any state of the program is changed.
 void Trainer::Fit::resume(const ResumedRun& resumed) {
   const RunDocument& document = resumed.document;
   NamedVariables saved = variables();

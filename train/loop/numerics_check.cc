@@ -50,7 +50,7 @@ void Trainer::NumericsCheck::report(int64_t step, const std::string& what) {
 
 std::string Trainer::NumericsCheck::find_origin() {
   if (!snapshot_ || !snapshot_->kept()) return {};
-  // What the last full step left stays, for whoever wants to look at it.
+  // Keeps the state that the last full step left, for anyone who wants to inspect it.
   KeptVariables present(*variables_);
   present.keep();
   std::string origin;
@@ -65,14 +65,14 @@ std::string Trainer::NumericsCheck::find_origin() {
   return origin;
 }
 
-/// Runs the steps since the snapshot again, just as they were run, up to the one after which something
-/// isn't finite, and that one once more op by op. (What overflows within a step is no fault by itself: under
-/// loss scaling such steps are left out.)
+/// Runs the steps since the snapshot again in the same way, up to the first after which something isn't
+/// finite; that step then runs once more, op by op. (An overflow within a step isn't an error by itself:
+/// under loss scaling such steps are skipped.)
 std::string Trainer::NumericsCheck::replay() {
   snapshot_->restore();
   data::Dataset data = dataset_;
-  // Before the first batch of a dataset that an earlier fit left in the middle, a shuffle's order is another
-  // one: then nothing may be found.
+  // Before the first batch of a dataset that an earlier fit left in the middle of an epoch, a shuffle has
+  // another order; then nothing may be found.
   std::optional<data::Dataset::Iterator> at =
       snapshot_->data().empty() ? data.begin() : data.resume(snapshot_->data());
   KeptVariables before(*variables_);

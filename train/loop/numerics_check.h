@@ -11,8 +11,8 @@
 
 namespace isochron::train {
 
-/// Every look throws kNotANumber at the first that is found, unless a callback deals with it; after that
-/// there are no more.
+/// Every look throws kNotANumber for the first number that isn't finite, unless a callback handles it; later
+/// looks do nothing.
 class Trainer::NumericsCheck {
  public:
   /// All must outlive it.
@@ -20,7 +20,7 @@ class Trainer::NumericsCheck {
                 observe::Recorder* recorder)
       : trainer_(trainer), dataset_(dataset), run_(run), callbacks_(callbacks), recorder_(recorder) {}
 
-  /// Looks at those of `variables` from now on that are finite now; they must outlive it.
+  /// From now on, checks those of `variables` that are finite at this call; they must outlive this object.
   void watch(const NamedVariables& variables) { watch_.emplace(variables); }
   /// Keeps the last state that was finite, too, so that the op can be found. `data` gives Dataset::state(),
   /// empty before the first batch. After `watch`, for the same variables.

@@ -1,5 +1,5 @@
-// What a recorder is told of the other ranks, so that its report can say whose work the iterations wait for.
-// A fit does so by itself; in a loop of your own:
+// Passes the times of the other ranks to a recorder, so that its report can say for which rank's work the
+// iterations wait. A fit does this by itself; in your own loop:
 //
 //   train::RankRecord ranks(recorder, *comm::world());
 //   ...                                  // recorder.seal(), then:
@@ -27,8 +27,9 @@ class RankRecord {
   RankRecord(observe::Recorder& recorder, comm::Group& group);
   /// When the recorder is sealed.
   void end_warmup();
-  /// Within an iteration, after a step whose time is in phase compute: what it has waited for other ranks is
-  /// moved to phases of its own; after an update (Group::notes) also what that took on each rank.
+  /// Call within an iteration, after a step whose time is in phase compute. Moves the time that the step
+  /// waited for other ranks to phases of its own and, after an update (Group::notes), also records the times
+  /// that each rank took for it.
   void after_step();
   /// At the end, on every rank: what the machines did to them.
   void describe();

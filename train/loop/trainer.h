@@ -6,8 +6,8 @@
 //   const train::History history = trainer.fit(batches, {.epochs = 10, .validation_data = validation});
 //   const train::Results results = trainer.evaluate(test);
 //
-// The host reads the loss at the end of an epoch and at every `report_every`th step; only there can a
-// callback or a loss that isn't finite be noticed.
+// The host reads the loss at the end of an epoch and at every `report_every`th step. Only at these points
+// can a callback react, or a loss that isn't finite be detected.
 #pragma once
 
 #include <cstdio>
@@ -39,32 +39,34 @@ class Batches {
 struct FitOptions {
   int epochs = 1;         // the last one, from 1
   int initial_epoch = 0;  // epochs that count as done; a resumed run knows by itself
-  /// Ends each epoch after so many batches; the next goes on where it ended, and from the start when there
-  /// are no more. 0: an epoch is one pass.
+  /// Ends each epoch after this number of batches. The next epoch continues after them, and from the start
+  /// of the data when there are no more. 0: an epoch is one pass.
   int64_t steps_per_epoch = 0;
-  /// Steps between two looks of the host at callbacks, signals and the clock; then so many are one iteration
-  /// of the recorder. Above 1 it saves the loop's own time where steps take microseconds.
+  /// Steps per call of the inner loop: callbacks, signals and the clock are checked once per call, and one
+  /// call is one iteration of the recorder. Values above 1 cut the loop's overhead when a step takes
+  /// microseconds.
   int64_t steps_per_call = 1;
   std::optional<Batches> validation_data = {};
   int validation_frequency = 1;           // evaluate after every so many epochs
   std::vector<Callback*> callbacks = {};  // the same on all ranks that train together
-  /// Every call of `steps_per_call` steps is one iteration of it, with the phases data_wait, compute,
-  /// callbacks, checkpoint and log. Classes: 0 the usual one, 1 one with an odd batch or cut short by the end
-  /// of an epoch or of a pass, 2 where micro-batches are accumulated one that updates more often than others.
-  /// Sealed after the first epoch if more follow and it was not yet.
+  /// Records this fit. One iteration is one call of `steps_per_call` steps, with the phases data_wait,
+  /// compute, callbacks, checkpoint and log. Step classes: 0: a normal iteration; 1: one with an odd batch,
+  /// or cut short by the end of an epoch or of a pass; 2: with gradient accumulation, one that updates more
+  /// often than the others. The recorder is sealed after the first epoch if more epochs follow and it isn't
+  /// sealed yet.
   observe::Recorder* recorder = nullptr;
   /// Called after every iteration of the recorder, outside of it; with no recorder after every call of
   /// `steps_per_call` steps. What it throws ends the training.
   std::function<void()> after_iteration = {};
-  /// After warm-up (the first epoch of this process; where there is no other, its first `report_every` steps)
-  /// throws kSealed at the end of the first iteration in which fetching, training or reading the loss made
-  /// anything (core/telemetry/sealed.h), with the stack of where. Callbacks, logs and checkpoints are counted
-  /// apart.
+  /// Throws kSealed if fetching, training or reading the loss creates anything after warm-up
+  /// (core/telemetry/sealed.h). It is thrown at the end of the first such iteration, with the stack of its
+  /// creation. Warm-up is the first epoch of this process or, if there is no other epoch, its first
+  /// `report_every` steps. Callbacks, logs and checkpoints are counted separately.
   bool enforce_sealed = false;
-  /// Which steps of this fit are recorded for a trace: from 1, both ends included, whole calls of
-  /// `steps_per_call`. Tracing them costs time (observe/record/trace.h). As `warm_up` they are no part of
-  /// what `recorder` has measured: where there is one epoch alone, it is sealed after them; where there are
-  /// more, the first is warm-up anyway, and the recording ends with it.
+  /// Records a trace of steps [first, last] of this fit, counted from 1 and rounded to whole calls of
+  /// `steps_per_call`. Tracing costs time (observe/record/trace.h). With `warm_up` the traced steps are
+  /// excluded from what FitOptions::recorder measures: in a fit of one epoch the recorder is sealed after
+  /// them; in a longer fit the first epoch is warm-up in any case, and tracing ends with it at the latest.
   struct TracedSteps {
     observe::TraceRecorder* recorder = nullptr;  // must outlive the fit
     int64_t first = 1;
@@ -72,34 +74,35 @@ struct FitOptions {
     bool warm_up = false;
   };
   TracedSteps traced = {};
-  int64_t report_every = 100;  // steps between reads of the host: on_batch_end, the look for NaN
-  /// Where a loss, a parameter or the optimizer's state becomes NaN or infinite, says which op made it so:
-  /// the last good state, looked at and kept in memory now and then (0.5 % of the time at most, once the
-  /// bytes of all variables), is gone back to, the steps since are run again, and the one that did it with
-  /// every result looked through. Needs BatchFunctions::weights.
+  int64_t report_every = 100;  // steps between reads by the host: on_batch_end, check for NaN
+  /// If a loss, a parameter or the optimizer's state becomes NaN or infinite, find the op that produced it.
+  /// The trainer keeps a finite copy of the state in memory and refreshes it now and then (at most 0.5 % of
+  /// the time; it takes the bytes of all variables once). On failure it restores that copy, runs the steps
+  /// since then again, and checks every result of the failing step. Needs BatchFunctions::weights.
   bool trace_not_finite = true;
-  /// What the run is made of beside what can be seen of model and data (batch size, seed, optimizer, ...),
-  /// saved with it: resuming under others throws kInvalidArgument listing the differences, or for those that
-  /// are only `noted` says so.
+  /// Settings of the run that can't be read from model and data (batch size, seed, optimizer, ...). They are
+  /// saved with checkpoints. Resuming under different settings throws kInvalidArgument and lists the
+  /// differences; for settings that are only `noted`, it reports the difference and goes on.
   struct Setting {
     std::string name, value;
     bool noted = false;
   };
   std::vector<Setting> settings = {};
-  /// SIGINT, SIGTERM or SIGHUP ends the training in good order after the present step: callbacks save what
-  /// they are to save then, on_train_end is called, and History::stopped says so. A second signal ends the
+  /// SIGINT, SIGTERM or SIGHUP ends the training in good order after the present step: callbacks save if
+  /// they should, on_train_end is called, and History::stopped reports the signal. A second signal ends the
   /// process.
   bool finish_on_signals = false;
-  /// One line an epoch, and one where a run is resumed or ends before its last epoch; null: none. Of several
-  /// ranks, the first prints them.
+  /// Prints one line per epoch, and one if a run is resumed or ends before its last epoch; null: none. With
+  /// several ranks, only the first prints.
   std::FILE* progress = stdout;
   bool epoch_lines = true;  // false: only the other ones
 };
 
 class Trainer {
  public:
-  /// Any step: see BatchFunctions. The sums of the metrics and the default generator move to the device.
-  /// Throws kInvalidArgument for metrics without name or object, and where these are in use elsewhere.
+  /// For any step: see BatchFunctions. Moves the sums of the metrics and the default generator to the
+  /// device. Throws kInvalidArgument for metrics without a name or object, and if the sums or the generator
+  /// are in use elsewhere.
   explicit Trainer(BatchFunctions functions);
   /// supervised(model, loss, optimizer, metrics, weighting).
   Trainer(nn::Module& model, Loss loss, optim::Optimizer& optimizer, std::vector<NamedMetric> metrics = {},
@@ -112,17 +115,16 @@ class Trainer {
   /// isn't finite (unless a callback deals with it), and whatever planning, data and callbacks throw; then
   /// every parameter is as the last full step left it.
   ///
-  /// Several ranks (the group of the optimizer) divide the batches. Averages over batches, such as batch
-  /// normalisation's (BatchFunctions::averages), which each rank moves by its own, become the mean of all
-  /// ranks' on each of them at the end of every epoch, before validation, and before a checkpoint. Throws
-  /// kUnsupported where the train step exchanges more than gradients, as a synchronized batch norm does, and
-  /// the ranks' numbers of batches would differ.
+  /// Several ranks (the group of the optimizer) divide the batches. Each rank updates its own averages over
+  /// batches, such as those of batch normalization (BatchFunctions::averages). They are replaced on every
+  /// rank by the mean over all ranks at the end of every epoch, before validation, and before a checkpoint.
+  /// Throws kUnsupported if the train step exchanges more than gradients, like a synchronized batch norm,
+  /// and the ranks would have different numbers of batches.
   ///
-  /// Where a callback resumes (ModelCheckpoint, BackupAndRestore), everything is restored before the first
-  /// step: variables, random numbers, data order, the callbacks' own states, the losses of the epoch so far,
-  /// the history; N steps then equal K steps, a new process and N - K steps bit for bit, under the recorded
-  /// choices of kernels. Throws then as Checkpoint::restore too, and no variable is
-  /// changed.
+  /// If a callback resumes (ModelCheckpoint, BackupAndRestore), everything is restored before the first
+  /// step: variables, random numbers, data order, the callbacks' states, the losses of the epoch so far, the
+  /// history. K steps, a new process and N - K more steps then give the same bits as N steps, under the
+  /// recorded choices of kernels. Throws like Checkpoint::restore, too; no variable is then changed.
   History fit(Batches data, const FitOptions& options = {});
   /// One step on one batch, planned at the first of its signature; gives its loss and metrics.
   Results train_on_batch(const data::Element& batch);
@@ -142,10 +144,10 @@ class Trainer {
   BatchPlan::Function counted(BatchFunction function);
   void run_evaluation(data::Dataset& dataset);
   void reset_tallies();
-  /// What updates, where micro-batches are accumulated; else null.
+  /// The optimizer if it accumulates micro-batches; otherwise null.
   optim::Optimizer* accumulating() const;
-  /// Where micro-batches are accumulated, the last step of an epoch updates in any case: is step `step` that
-  /// one?
+  /// Whether step `step` is the last of an epoch and micro-batches are accumulated: that step updates in any
+  /// case.
   bool flush_last(int64_t step, int64_t steps_per_epoch);
   void read_tallies(Results& results, const std::string& prefix) const;
 

@@ -96,8 +96,8 @@ struct Scenario {
 /// The loop that the time of `loop` is held against. Throws kInvalidArgument where the scenario has none.
 const Loop& held_against(const Scenario& scenario, const Loop& loop);
 
-/// Whether the report's loop is slow against its cured form: by means, where its medians or periodic pauses
-/// bear it out, for other programs lengthen means as well.
+/// Whether the report's loop is slow compared with its cured form. The means decide, but only if medians or
+/// periodic pauses confirm them: other programs lengthen means as well.
 bool is_slow(const observe::RunReport& report);
 
 /// What a loop was found to be against what documents say.

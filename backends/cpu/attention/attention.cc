@@ -1,5 +1,6 @@
-// Attention block by block: kBlock queries against kBlock keys. The forward kernel rescales what it has
-// summed whenever a larger score comes; the gradient computes the scores again from the logs of the sums.
+// Attention block by block: kBlock queries against kBlock keys. The forward kernel rescales its running sums
+// whenever it meets a larger score (online softmax). The gradient recomputes the scores and uses the saved
+// logs of the sums.
 #include "isochron/backends/cpu/attention/attention.h"
 
 #include <algorithm>
@@ -23,7 +24,7 @@
 #define ISOCHRON_OPS_CPU_ATTENTION_ONCE_
 namespace isochron::ops {
 
-constexpr int64_t kRowsTogether = 8;  // of a product, where each sees a key less or more than the next
+constexpr int64_t kRowsTogether = 8;  // of a product where each row sees one key less or more than the next
 
 template <typename T>
 struct HeadForward {
@@ -61,7 +62,7 @@ namespace isochron::ops {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Rows and columns of what fits into the smallest vectors.
+/// Rows and columns of the squares that the smallest vectors can hold.
 template <typename T>
 constexpr int64_t kSquare = HWY_TARGET == HWY_SCALAR ? 1 : 16 / sizeof(T);
 
@@ -89,8 +90,8 @@ HWY_INLINE void transpose_square(const Rows<const T>& from, int64_t row, int64_t
   }
 }
 
-/// to (D, count) = the rows of `from`, transposed and scaled; rows of `to` lie `pitch` apart, and are filled
-/// with zeros up to whole groups.
+/// to (D, count) = the rows of `from`, transposed and scaled. Rows of `to` are `pitch` apart and zero-padded
+/// to whole groups.
 template <typename T>
 HWY_INLINE void transpose_rows(const Rows<const T>& from, int64_t first, int64_t count, int64_t width,
                                T scale, int64_t pitch, T* to) {
@@ -112,7 +113,7 @@ HWY_INLINE void transpose_rows(const Rows<const T>& from, int64_t first, int64_t
   }
 }
 
-/// Rows of a product with scores that are computed together: few where they see different numbers of keys.
+/// Rows of a product with scores that are computed together: few if they see different numbers of keys.
 inline int64_t rows_together(const Block& b) { return b.s.causal ? kRowsTogether : kBlock; }
 
 /// out (keys x queries) = rows of `keys` times `columns` (D, queries), where anything of a group is seen.
@@ -197,8 +198,8 @@ void attend(const HeadForward<T>& h, int64_t first, int64_t rows) {
   if (h.log_sums) std::copy_n(largest, rows, h.log_sums + first);
 }
 
-/// scores = e^(score - log sum), the softmax again, and their gradients = probability scale (gradient -
-/// delta).
+/// scores = e^(score - log sum), i.e. the softmax recomputed; score gradients = probability * scale *
+/// (gradient - delta).
 template <typename T>
 HWY_INLINE void gradient_block(const HeadGradient<T>& h, const Block& b) {
   const hn::ScalableTag<T> d;
@@ -326,7 +327,7 @@ class ForwardKernel final : public AttentionKernel<T> {
   }
 };
 
-/// A thread owns whole heads of keys, so that every sum has its order.
+/// A thread owns whole heads of keys, so the order of every sum is fixed.
 template <typename T>
 class GradientKernel final : public AttentionKernel<T> {
  public:

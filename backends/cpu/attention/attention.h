@@ -14,9 +14,9 @@ std::unique_ptr<graph::Kernel> prepare_attention(const AttentionShape& shape,
 /// q, k, v (or qkv), y, log sums, dy [, key mask]; dq, dk, dv (or dqkv).
 std::unique_ptr<graph::Kernel> prepare_attention_gradient(const AttentionShape& shape,
                                                           const graph::KernelRequest& request);
-/// The same of tensors that mixed precision stores in 16 bits; the logs of the sums stay f32. Where the
-/// processor multiplies bf16 and that is faster, products are of bf16, to which probabilities and the
-/// gradients of scores are rounded; else null: through f32.
+/// The same for tensors that mixed precision stores in 16 bits; the logs of the sums stay f32. If the
+/// processor multiplies bf16 and that is faster, the products are in bf16: probabilities and the gradients of
+/// scores are rounded to bf16 for them. Otherwise null, and the call goes through f32.
 std::unique_ptr<graph::Kernel> prepare_half_attention(const AttentionShape& shape,
                                                       const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_half_attention_gradient(const AttentionShape& shape,

@@ -30,9 +30,9 @@ HWY_INLINE auto seen_lanes(D d, const Block& b, int64_t j, int64_t i) {
   return hn::Ge(hn::Iota(d, static_cast<T>(i)), hn::Set(d, static_cast<T>(b.first_query(j))));
 }
 
-/// Turns the scores (kBlock keys, kBlock queries), times `scale` where kScaled, into e^(score - largest), and
-/// keeps `largest` and `sums` of each query; what is already in y is to be rescaled by `kept`. `mask`: which
-/// keys are seen; null: all.
+/// Replaces the scores (kBlock keys, kBlock queries), times `scale` if kScaled, by e^(score - largest), and
+/// updates `largest` and `sums` of each query. Sets `kept` to the factor by which the caller must rescale
+/// what y already holds. `mask`: which keys are seen; null: all.
 template <bool kScaled, typename T>
 HWY_INLINE void softmax_block(const Block& b, const bool* mask, T scale, T* scores, T* largest, T* sums,
                               T* kept) {

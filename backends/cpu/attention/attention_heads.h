@@ -1,4 +1,4 @@
-// What the kernels of attention share: where heads lie, blocks of scores and which queries see which keys.
+// Shared by the attention kernels: the layout of heads, blocks of scores, and which queries see which keys.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace isochron::ops {
 
 /// Queries and keys of a block of scores.
 inline constexpr int64_t kBlock = 64;
-/// Keys or queries between which causality is told apart; a multiple of all lanes.
+/// The granularity of causal masking, in keys or queries; a multiple of the lanes of every target.
 inline constexpr int64_t kGroup = 16;
 
 /// One head of one sample; rows lie `row` elements apart.
@@ -28,14 +28,14 @@ struct Block {
   int64_t first, rows;      // queries
   int64_t column, columns;  // keys
   int64_t lanes() const { return align_up(rows, kGroup); }
-  /// The first query of the block that sees key `j` of it; beyond `lanes` where none does.
+  /// The first query of the block that sees key `j` of the block; lanes() if none does.
   int64_t first_query(int64_t j) const {
     if (!s.causal) return 0;
     return std::clamp<int64_t>(column + j - (s.keys - s.queries) - first, 0, lanes());
   }
-  /// That, down to a whole group of queries: what is computed of row j.
+  /// first_query(j) rounded down to a whole group of queries: the first query that is computed for row j.
   int64_t begin(int64_t j, int64_t group = kGroup) const { return first_query(j) / group * group; }
-  /// Keys of the block that query i of it sees, and with it all later ones.
+  /// The number of keys of the block that query i sees. All later queries see these keys, too.
   int64_t seen_by(int64_t i) const {
     return s.causal ? std::clamp<int64_t>(first + i + (s.keys - s.queries) - column + 1, 0, columns)
                     : columns;
@@ -74,7 +74,7 @@ class AttentionKernel : public graph::Kernel {
   }
   int first_after_heads() const { return s_.packed ? 1 : 3; }
 
-  /// What the mask says of the keys of sample n; null without one.
+  /// The mask for the keys of sample n; null if there is no mask.
   const bool* seen(const std::byte* mask, int64_t n) const {
     return s_.masked ? reinterpret_cast<const bool*>(mask) + n * s_.keys : nullptr;
   }

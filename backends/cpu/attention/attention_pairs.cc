@@ -1,6 +1,6 @@
-// Attention of bf16 where the processor multiplies it: as attention.cc, with products of pairs summed in f32.
-// Scores and their softmax are f32; probabilities and the gradients of scores are rounded to bf16 before they
-// are multiplied. Each head is packed the ways in which its products read it.
+// Attention in bf16 on processors that multiply bf16: the algorithm of attention.cc, with products of bf16
+// pairs summed in f32. Scores and their softmax are f32; probabilities and the gradients of scores are
+// rounded to bf16 before they are multiplied. Each head is packed into the layouts that its products need.
 #include "isochron/backends/cpu/attention/attention.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@
 #define ISOCHRON_OPS_CPU_ATTENTION_PAIRS_ONCE_
 namespace isochron::ops {
 
-/// Keys or queries between which causality is told apart: what tiles are deep.
+/// The granularity of causal masking, in keys or queries: the depth of a tile.
 constexpr int64_t kPairGroup = kTileDepth;
 
 /// The sizes of packed heads.
@@ -37,8 +37,8 @@ struct PairSizes {
   int64_t width, queries, keys;
 };
 
-/// Ways in which products read a head of `length` rows (a multiple of kBlock) of `width` numbers, each of
-/// length x width numbers with zeros where the head has none.
+/// The packed layouts of a head with `length` rows (a multiple of kBlock) of `width` numbers. Each layout
+/// holds length x width numbers, zero-padded beyond the head's own rows and columns.
 struct PackedHead {
   bfloat16* rows = nullptr;        // (length, width)
   bfloat16* transposed = nullptr;  // (width, length)
@@ -214,8 +214,9 @@ void attend_pairs(const PairForward& h, int64_t first, int64_t rows) {
   if (h.log_sums) std::copy_n(largest, rows, h.log_sums + first);
 }
 
-/// The softmax again, from scores and the logs of their sums, and the gradients of scores = softmax scale
-/// (gradient - delta), both rounded: rows, and pairs of two keys.
+/// Recomputes the softmax from the scores and the logs of their sums, and computes the gradients of scores =
+/// softmax * scale * (gradient - delta). Both are rounded to rows; the gradients are also stored as pairs of
+/// two keys.
 HWY_INLINE void pair_gradient_block(const PairGradient& h, const Block& b) {
   const hn::ScalableTag<float> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -324,8 +325,8 @@ namespace {
 using graph::KernelArgs;
 using graph::KernelRequest;
 
-/// Asks for the first rows of a head that is packed next: they lie far apart, so that the processor doesn't
-/// see them coming.
+/// Prefetches the first rows of the head that is packed next. They are so far apart that the hardware
+/// prefetcher doesn't predict them.
 void fetch_head(const Rows<const bfloat16>& head, int64_t rows, int64_t count) {
   for (int64_t r = 0; r < std::min(rows, kBlock); ++r) fetch_row(head.at(r), count);
 }
@@ -348,7 +349,7 @@ class PairKernel : public AttentionKernel<bfloat16> {
     return Scratch(args.workspace + static_cast<size_t>(thread) * thread_bytes_);
   }
 
-  /// Asks for a head of queries, and for its keys and values where they aren't those of the head before.
+  /// Prefetches a head of queries, and its keys and values unless they are those of the previous head.
   void fetch(const KernelArgs& args, int64_t n, int64_t head) const {
     const int64_t share = s_.heads / s_.key_heads;
     fetch_head(this->head<const bfloat16>(args.inputs, 0, n, head), s_.queries, s_.width);
@@ -412,7 +413,7 @@ class PairForwardKernel final : public PairKernel {
     return h;
   }
 
-  /// `packed`: which head of keys is.
+  /// `packed`: the head of keys that is currently packed.
   void prepare(const KernelArgs& args, int64_t n, int64_t head, int64_t& packed, PairForward& h) const {
     const int64_t key_head = head / (s_.heads / s_.key_heads);
     if (n * s_.key_heads + key_head != packed) {
@@ -429,7 +430,7 @@ class PairForwardKernel final : public PairKernel {
   }
 };
 
-/// A thread owns whole heads of keys, so that every sum has its order.
+/// A thread owns whole heads of keys, so the order of every sum is fixed.
 class PairGradientKernel final : public PairKernel {
  public:
   PairGradientKernel(const AttentionShape& shape, const KernelRequest& request)
@@ -506,7 +507,7 @@ class PairGradientKernel final : public PairKernel {
     HWY_DYNAMIC_DISPATCH(write_keys)(h.dv, s_, this->head<bfloat16>(args.outputs, 2, n, key_head));
   }
 
-  /// y and dy of a head.
+  /// Prefetches y and dy of a head.
   void fetch_results(const KernelArgs& args, int64_t n, int64_t head) const {
     const int after = this->first_after_heads();
     for (const int input : {after, after + 2}) {
@@ -515,7 +516,8 @@ class PairGradientKernel final : public PairKernel {
   }
 };
 
-/// Where these kernels serve: bf16 but for the logs of the sums, and blocks that aren't mostly padding.
+/// Whether these kernels support the call: everything in bf16 except the logs of the sums, and blocks that
+/// aren't mostly padding.
 bool serves(const AttentionShape& s, const KernelRequest& request) {
   constexpr int64_t kLeast = 16;
   const auto fits = [](const TensorSpec& spec) {

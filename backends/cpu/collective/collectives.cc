@@ -124,7 +124,7 @@ class ReduceScatterKernel final : public CollectiveKernel {
     sum_.describe("reduce_scatter", bytes_, hash_of(request.inputs));
   }
 
-  /// Its input is read only, so it is summed up in a copy.
+  /// The input is read-only, so the sum is computed in a copy.
   size_t workspace_bytes() const override {
     return group_->size() == 1 ? 0 : align_up(bytes_, kAlignment) + sum_.scratch_bytes();
   }

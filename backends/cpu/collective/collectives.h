@@ -1,5 +1,5 @@
-// The kernels of ops/collective/collectives.h: a collective each, run by the group's thread while this one
-// waits.
+// The kernels of ops/collective/collectives.h. Each is one collective, run by the group's thread while the
+// calling thread waits.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// What kernels that work along one axis share: columns shared out to threads, arrays of indices, and numbers
-// widened to what they are summed in.
+// Shared by kernels that work along one axis: distribution of columns over threads, index arrays, and
+// widening of numbers to the type they are summed in.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace isochron::ops {
 
-/// Elements that make it worth while to wake the other threads.
+/// The number of elements from which it pays to wake the other threads.
 inline constexpr int64_t kElemsPerThread = 32 * 1024;
 
 /// Calls `body(outer, begin, end)` for runs of at most `longest` inner positions that together cover all of

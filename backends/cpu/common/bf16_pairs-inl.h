@@ -1,7 +1,7 @@
-// Two instructions of AVX512_BF16, which Highway has no names for: products of pairs of bf16 summed in f32,
-// and f32 rounded to bf16. Written as assembly, so that code around them is compiled for AVX-512 as its
-// neighbours are; who calls them has asked whether the processor has them. Like all that this extension does
-// they take subnormals for 0. Included once per Highway target, hence no ordinary include guard.
+// Two instructions of AVX512_BF16 for which Highway has no functions: products of bf16 pairs summed in f32,
+// and rounding f32 to bf16. They are written as inline assembly, so that the surrounding code is compiled for
+// plain AVX-512. Callers must first check that the processor has them. Like all of this extension, they treat
+// subnormals as 0. Included once per Highway target, hence no ordinary include guard.
 
 #if defined(ISOCHRON_OPS_CPU_BF16_PAIRS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ISOCHRON_OPS_CPU_BF16_PAIRS_INL_H_
@@ -22,7 +22,7 @@ namespace HWY_NAMESPACE {
 #if HWY_ARCH_X86 && HWY_TARGET == HWY_AVX3
 #define ISOCHRON_BF16_PAIRS 1
 
-/// Whether this process may use them.
+/// Whether this process may use these instructions.
 inline bool multiplies_pairs() { return multiplies_in(DType::kBF16); }
 
 /// sum + a0 b0 + a1 b1 in each lane: a and b hold two bf16, the first in the lower half.

@@ -1,5 +1,5 @@
-// Written as assembly, so that the rest of the file is compiled for any processor; who gets here has asked
-// whether this one has tiles.
+// The tile instructions are inline assembly, so that the rest of the file is compiled for any processor.
+// Callers must first check that the processor has tiles.
 #include "isochron/backends/cpu/common/bf16_tiles.h"
 
 #include <algorithm>
@@ -108,7 +108,7 @@ void product_block(const Product& p, int64_t row, int64_t column) {
   }
 }
 
-/// kColumns tiles of columns, whose part of b stays in the first cache for all rows.
+/// kColumns tiles of columns. Their part of b stays in L1 for all rows.
 template <int kColumns>
 void product_columns(const Product& p, int64_t column) {
   int64_t row = 0;

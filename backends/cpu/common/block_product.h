@@ -1,5 +1,5 @@
-// A product of small blocks that lie in cache, as kernels with products of their own ask for it.
-// block_products-inl.h computes it in vectors, bf16_tiles.h in tile registers.
+// Describes a product of small blocks in cache, for kernels that compute their own products.
+// block_products-inl.h computes it with vectors, bf16_tiles.h with tile registers.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace isochron::ops {
 
-/// Numbers along the depth of a product that are multiplied at once, an operand's element: one, or a pair of
-/// bf16.
+/// How many numbers along the depth of a product are multiplied at once, as one element of an operand: one,
+/// or a pair of bf16.
 template <typename O>
 inline constexpr int64_t kTogether = sizeof(O) == 2 ? 2 : 1;
 
@@ -34,7 +34,7 @@ struct BlockProduct {
   const O* b;     // rows of elements; those of bf16 hold the numbers of rows 2 k and 2 k + 1 side by side
   int64_t b_row;  // from one row of elements to the next
   const ComputeType<O>* init;
-  int64_t init_row;  // 0: every row begins with the same
+  int64_t init_row;  // 0: all rows start from the same row of init
   ComputeType<O>* c;
   int64_t c_row;
 };

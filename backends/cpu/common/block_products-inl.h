@@ -24,7 +24,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <typename T>
 using Vector = hn::Vec<hn::ScalableTag<T>>;
 
-/// Copies `count` numbers: rows are short, and a call of memcpy each would show.
+/// Copies `count` numbers. Rows are short, so the cost of calling memcpy for each of them would be
+/// noticeable.
 template <typename From, typename To>
 HWY_INLINE void copy_row(const From* from, int64_t count, To* to) {
   const hn::ScalableTag<ComputeType<To>> d;
@@ -45,7 +46,7 @@ HWY_INLINE void copy_row(const From* from, int64_t count, To* to) {
   }
 }
 
-/// How products read their operands, and what tensors beside them are read and written with.
+/// How products load their operands, and the loads and stores for the other tensors of a kernel.
 template <typename O>
 struct Operand {
   static constexpr hn::ScalableTag<O> d{};
@@ -67,8 +68,9 @@ struct Operand {
   }
   /// A vector of each of kTogether rows, side by side as products read them.
   static HWY_INLINE void write_together(const Vector<O> (&rows)[1], O* to) { hn::StoreU(rows[0], d, to); }
-  /// `rows` rows of `columns` numbers (a multiple of the lanes), whose depth runs along the rows, as products
-  /// read them: in `to`, with zeros up to `whole` rows, where these lie otherwise.
+  /// Returns `rows` rows of `columns` numbers (a multiple of the lanes), with the depth along the rows, in
+  /// the layout that products read. If `from` has another layout, they are packed into `to`, zero-padded up
+  /// to `whole` rows.
   static const O* put_together(int64_t /*rows*/, int64_t /*whole*/, int64_t /*columns*/, const O* from,
                                O* /*to*/) {
     return from;
@@ -129,7 +131,7 @@ struct Operand<bfloat16> {
 #endif
 
 #if ISOCHRON_BF16_PAIRS
-/// 16 vectors of words: vector i gets word i of each.
+/// Transposes 16 vectors of words: vector i receives word i of each.
 HWY_INLINE void transpose_vectors(Vector<uint32_t> (&v)[16]) {
   const hn::ScalableTag<uint32_t> words;
   const hn::ScalableTag<uint64_t> wide;
@@ -260,7 +262,7 @@ void multiply_columns(const BlockProduct<O>& p, int64_t column) {
   }
 }
 
-/// Vectors of columns that are computed at once from `left` on: 4, 2 or 1.
+/// How many vectors of columns to compute at once if `left` of them remain: 4, 2 or 1.
 inline int64_t panel_vectors(int64_t left) { return left >= 4 ? 4 : left >= 2 ? 2 : 1; }
 
 template <typename O>

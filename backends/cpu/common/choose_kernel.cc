@@ -20,7 +20,7 @@ using graph::Kernel;
 using graph::KernelArgs;
 using graph::KernelRequest;
 
-/// A block outside every pool, as long as the longest use of it so far.
+/// A memory block outside every pool. It grows to the largest size requested so far.
 class Block {
  public:
   Block() = default;
@@ -28,7 +28,7 @@ class Block {
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
 
-  /// Content unspecified; what it gave before is gone.
+  /// Returns memory of unspecified content. The memory returned before becomes invalid.
   std::byte* of(size_t bytes) {
     if (bytes <= bytes_) return memory_;
     system_free(memory_, bytes_);
@@ -48,8 +48,8 @@ class Block {
 /// Memory for timing the kernels of one call after another.
 class TrialMemory {
  public:
-  /// The tensors of `request`, its inputs filled with ordinary numbers, and a workspace. Good until the next
-  /// call.
+  /// The tensors of `request`, with inputs filled with ordinary numbers, and a workspace. They are valid
+  /// until the next call.
   KernelArgs args(const KernelRequest& request, size_t workspace_bytes) {
     size_t bytes = workspace_bytes;
     for (const auto& specs : {request.inputs, request.outputs}) {
@@ -72,7 +72,7 @@ class TrialMemory {
   template <typename T>
   static std::span<const std::byte> pattern() {
     static const std::vector<T> numbers = [] {
-      std::vector<T> result(61 * 32, T(1));  // lengths and indices of nearly everything
+      std::vector<T> result(61 * 32, T(1));  // 1 is a valid length or index almost everywhere
       if constexpr (!std::is_integral_v<T>) {
         for (size_t i = 0; i < result.size(); ++i) result[i] = T(static_cast<float>(i % 61) * 0.01f);
       }
@@ -105,7 +105,7 @@ class TrialMemory {
   std::vector<std::byte*> outputs_;
 };
 
-/// That of the plan that the kernel is for.
+/// The trial memory of the plan that the kernel belongs to.
 std::shared_ptr<TrialMemory> trial_memory(const KernelRequest& request) {
   if (request.shared == nullptr) return std::make_shared<TrialMemory>();
   if (!*request.shared) *request.shared = std::make_shared<TrialMemory>();

@@ -1,4 +1,4 @@
-// The fastest of several kernels for a call, found by running them on memory of their own.
+// Chooses the fastest of several kernels for a call by running them on separate memory.
 #pragma once
 
 #include <functional>
@@ -10,8 +10,9 @@
 
 namespace isochron::ops {
 
-/// A kernel for `request` among `names` (see choose in backends/common/choices.h); `make(i)` makes candidate
-/// i for `threads` threads, or gives null where it doesn't serve the call. Null when none does.
+/// Chooses a kernel for `request` from `names` (see choose in backends/common/choices.h). `make(i)` makes
+/// candidate i for `threads` threads, or returns null if it doesn't support the call. Returns null if none
+/// does.
 std::unique_ptr<graph::Kernel> choose_kernel(
     const graph::KernelRequest& request, int threads, std::span<const std::string_view> names,
     const std::function<std::unique_ptr<graph::Kernel>(size_t)>& make);

@@ -1,4 +1,4 @@
-// Copying from a tensor to one that may be written over it.
+// Copies a tensor to another one that may share its memory.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 
 namespace isochron::ops {
 
-/// Nothing where they are the same memory, or there is nothing to copy.
+/// Does nothing if both are the same memory or there is nothing to copy.
 inline void copy_bytes(std::byte* to, const std::byte* from, size_t bytes) {
   if (bytes > 0 && to != from) std::memcpy(to, from, bytes);
 }

@@ -1,6 +1,6 @@
-// Loads and stores of vectors of f32 from and to tensors of f32 or 16-bit floats, and of f64 from and to
-// their own. 16-bit numbers are rounded to the nearest, ties to even; NaN stays NaN; the same bits at every
-// target, but that subnormal numbers may become 0. Included once per Highway target, hence no ordinary
+// Vector loads and stores: of f32 from and to tensors of f32 or 16-bit floats, and of f64 from and to tensors
+// of f64. 16-bit numbers are rounded to nearest, ties to even; NaN stays NaN. The bits are the same on every
+// target, except that subnormal numbers may become 0. Included once per Highway target, hence no ordinary
 // include guard.
 
 #if defined(ISOCHRON_OPS_CPU_NARROW_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -18,7 +18,8 @@
 #define ISOCHRON_OPS_CPU_NARROW_ONCE_
 namespace isochron::ops {
 #if HWY_ARCH_X86
-/// Whether the processor has instructions for bf16: asked for each vector, so that it has to be a constant.
+/// Whether the processor has instructions for bf16. This is checked for each vector, so it must be a
+/// constant.
 inline const bool kHasBf16Instructions = __builtin_cpu_supports("avx512bf16") != 0;
 #endif
 }  // namespace isochron::ops

@@ -11,7 +11,7 @@ namespace isochron::ops::onednn {
 namespace {
 
 constexpr size_t kAlignment = 64;
-// What code is generated in, and what the library keeps beside it: some MB at most.
+// Room for the code that the library generates and the data that it keeps with that code: a few MB at most.
 constexpr size_t kRoomBytes = size_t{16} << 20;
 
 dnnl::stream& thread_stream() {

@@ -1,5 +1,5 @@
-// The one door to oneDNN: engine and stream, its errors in ours, primitives bound to our memory. Another
-// major version of the library is met here.
+// The only access to oneDNN: its engine and stream, translation of its errors to ours, and primitives bound
+// to our memory. Changes for another major version of the library belong here.
 #pragma once
 
 #include <dnnl.hpp>
@@ -14,10 +14,10 @@ namespace isochron::ops::onednn {
 
 const dnnl::engine& cpu_engine();
 
-/// The threads that the calling thread's next primitives are made for, and run with.
+/// Sets the number of threads that the calling thread's next primitives are made for and run with.
 void use_threads(int threads);
 
-/// What a failure of the library is among our errors.
+/// Our error code for a failure of the library.
 inline ErrorCode error_code(dnnl_status_t status) {
   return status == dnnl_out_of_memory ? ErrorCode::kOutOfMemory : ErrorCode::kUnsupported;
 }
@@ -28,12 +28,12 @@ inline void require_success(dnnl_status_t status, std::string_view where, std::s
           static_cast<int>(status));
 }
 
-/// Throws kOutOfMemory where so little address space is left that the library might fail to generate code,
-/// for which some of its functions have no error.
+/// Throws kOutOfMemory if so little address space is left that the library might fail to generate code. Some
+/// of its functions can't report that failure.
 void require_room(std::string_view where);
 
-/// Runs `body`, which makes something of the library's; an error of the library becomes ours: kOutOfMemory or
-/// kUnsupported.
+/// Runs `body`, which creates an object of the library. An error of the library is translated to ours:
+/// kOutOfMemory or kUnsupported.
 template <typename F>
 decltype(auto) translated(std::string_view where, F&& body) {
   require_room(where);
@@ -51,8 +51,8 @@ struct Operand {
   int argument;  // DNNL_ARG_...
   Port port;
   int index;                // of the kernel's inputs or outputs
-  dnnl::memory::desc own;   // as the primitive wants it
-  dnnl::memory::desc user;  // as it lies in our tensor
+  dnnl::memory::desc own;   // the layout that the primitive requires
+  dnnl::memory::desc user;  // the layout of our tensor
 };
 
 /// A primitive between tensors of our layout: operands that it wants in a layout of its own are reordered

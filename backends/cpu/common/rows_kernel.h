@@ -1,4 +1,4 @@
-// What kernels over rows, and those written once for f32 and f64 per instruction set, have in common.
+// Shared by kernels over rows and by kernels that are written once for f32 and f64 per instruction set.
 #pragma once
 
 #include <memory>
@@ -7,8 +7,8 @@
 #include "isochron/core/process/threads.h"
 #include "isochron/graph/ir/kernel.h"
 
-/// Calls the function exported to Highway's dispatch as name_f32 or name_f64, by the type `T` of where it
-/// stands.
+/// Calls the function exported to Highway's dispatch as name_f32 or name_f64, depending on the type `T` at
+/// the place of use.
 #define ISOCHRON_CALL(name, ...)                     \
   do {                                               \
     if constexpr (sizeof(T) == 4) {                  \
@@ -18,7 +18,7 @@
     }                                                \
   } while (false)
 
-/// The same of functions that are also exported for tensors stored as `E`, a 16-bit float.
+/// The same for functions that are also exported for tensors stored as `E`, a 16-bit float.
 #define ISOCHRON_CALL_STORED(name, ...)                \
   do {                                                 \
     if constexpr (std::is_same_v<E, bfloat16>) {       \
@@ -63,7 +63,7 @@ class RowsKernel : public graph::Kernel {
     return reinterpret_cast<const T*>(args.inputs[i]);
   }
   static T* output(const graph::KernelArgs& args, int i) { return reinterpret_cast<T*>(args.outputs[i]); }
-  /// Those that are stored in what T is computed in: statistics, parameters.
+  /// Tensors stored in the type that T is computed in: statistics, parameters.
   using Number = ComputeType<T>;
   static const Number* number_input(const graph::KernelArgs& args, int i) {
     return reinterpret_cast<const Number*>(args.inputs[i]);

@@ -1,4 +1,4 @@
-// Memory as a kernel's thread takes it: scratch in parts, and rows asked for before they are read.
+// Memory helpers for a kernel's threads: scratch memory divided into parts, and prefetching of rows.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@ class Scratch {
   std::byte* at_;
 };
 
-/// Asks for a row of `count` elements that is read soon: one that lies so far from the rows before it that
-/// the processor doesn't see it coming.
+/// Prefetches a row of `count` elements that will be read soon. Needed if the row is so far from the previous
+/// ones that the hardware prefetcher doesn't predict it.
 template <typename E>
 inline void fetch_row(const E* row, int64_t count) {
   constexpr int64_t kLine = 64 / sizeof(E);

@@ -26,7 +26,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <class D>
 HWY_INLINE hn::Vec<D> at_least(D d, hn::Vec<D> x, double low) {
   const auto y = hn::Max(hn::Set(d, static_cast<hn::TFromD<D>>(low)), x);
-#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR  // the second operand where one is NaN
+#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR  // returns the second operand if either is NaN
   return y;
 #else
   return hn::IfThenElse(hn::IsNaN(x), x, y);
@@ -42,10 +42,11 @@ HWY_INLINE hn::Vec<D> at_most(D d, hn::Vec<D> x, double high) {
 #endif
 }
 
-/// e^x 2^-kHalvings for |x - kHalvings ln 2| <= 88.3, 0 instead of less than e^-87.6; NaN stays. 2^n e^r with
-/// n = round(x / ln 2), ln 2 in two parts, e^r by the minimax polynomial of degree 6 on |r| <= ln 2 / 2
-/// (relative error 3e-9 before rounding). n is rounded by adding a number at which the unit in the last place
-/// is 1; with the exponent's bias in that number, its bits are those of 2^n once shifted.
+/// e^x 2^-kHalvings for |x - kHalvings ln 2| <= 88.3; results below e^-87.6 become 0; NaN stays. Computed as
+/// 2^n e^r with n = round(x / ln 2), ln 2 in two parts, and e^r by the minimax polynomial of degree 6 on |r|
+/// <= ln 2 / 2 (relative error 3e-9 before rounding). n is rounded by adding a number whose unit in the last
+/// place is 1. That number also contains the exponent's bias, so the bits of the sum, once shifted, are those
+/// of 2^n.
 template <int kHalvings = 0, class D>
 HWY_INLINE hn::Vec<D> exp_f32(D d, hn::Vec<D> x) {
   const hn::RebindToSigned<D> di;
@@ -72,8 +73,8 @@ HWY_INLINE hn::Vec<D> exp_from_below(D d, hn::Vec<D> x) {
   }
 }
 
-/// 1 / x, x finite and at least 1. With AVX-512 in f32 by an approximation of 14 bits and one step of
-/// Newton's, which costs half of a division and errs by at most 1 ULP.
+/// 1 / x for finite x of at least 1. With AVX-512 in f32, a 14-bit approximation and one Newton step are
+/// used, which cost half as much as a division and have an error of at most 1 ULP.
 template <class D>
 HWY_INLINE hn::Vec<D> reciprocal(D d, hn::Vec<D> x) {
   const auto one = hn::Set(d, hn::TFromD<D>(1));
@@ -142,7 +143,7 @@ struct VectorMath {
   static HWY_INLINE Mask less(V a, V b) { return hn::Lt(a, b); }
   static HWY_INLINE Mask is_nan(V x) { return hn::IsNaN(x); }  // hn::Ne is an ordered comparison
   static HWY_INLINE V select(Mask m, V yes, V no) { return hn::IfThenElse(m, yes, no); }
-  /// To [-limit, limit]; NaN stays.
+  /// Clamps x to [-limit, limit]; NaN stays.
   static HWY_INLINE V clamp(V x, double limit) { return at_least(at_most(x, limit), -limit); }
   static HWY_INLINE V at_least(V x, double low) { return ops::HWY_NAMESPACE::at_least(D(), x, low); }
   static HWY_INLINE V at_most(V x, double high) { return ops::HWY_NAMESPACE::at_most(D(), x, high); }
@@ -199,7 +200,7 @@ struct VectorMath {
   /// Where Highway's reduction by multiples of pi is exact enough.
   static HWY_INLINE Mask within_reduction(V x) { return hn::Le(hn::Abs(x), set(kLargestReduced)); }
   static constexpr double kLargestReduced = 39000;
-  /// The C library's in the lanes of `x` beyond, infinity and NaN included.
+  /// Uses the C library's function in the lanes where `x` is outside that range, including infinity and NaN.
   static HWY_NOINLINE V far_wave(V x, V near, T (*function)(T)) {
     HWY_ALIGN T inputs[HWY_MAX_BYTES / sizeof(T)];
     HWY_ALIGN T lanes[HWY_MAX_BYTES / sizeof(T)];
@@ -220,7 +221,7 @@ struct VectorMath {
   }
   /// 1 / (1 + e^-x).
   static HWY_INLINE V sigmoid(V x) { return select(less(x, set(-kShortExp)), set(0), gate(x)); }
-  /// The same, but for less than e^-kShortExp, which may be that or 0.
+  /// The same, except that a result below e^-kShortExp may become e^-kShortExp or 0.
   static HWY_INLINE V gate(V x) {
     return ops::HWY_NAMESPACE::reciprocal(D(), set(1) + short_exp(clamp(neg(x), kShortExp)));
   }
@@ -256,7 +257,7 @@ struct VectorMath {
     return hn::IfThenElse(saturated, one, y);  // NaN stays
   }
 
-  /// The standard normal distribution. Beyond kNormalRange the density is the bound's.
+  /// The standard normal distribution. Beyond kNormalRange, the density is that at the bound.
   struct Normal {
     V cumulative;
     V density;

@@ -41,7 +41,7 @@ constexpr OnednnTarget kOnednnTargets[] = {
     {dnnl_cpu_isa_avx512_core_amx, "avx512_core_amx"},
 };
 
-/// The most that oneDNN may use with `target`; it knows nothing below SSE4.1.
+/// The best instruction set that oneDNN may use with `target`. oneDNN supports nothing below SSE4.1.
 dnnl_cpu_isa_t onednn_limit(int64_t target) {
 #if HWY_ARCH_X86
   if (target == HWY_AVX3) return dnnl_cpu_isa_avx512_core;
@@ -52,7 +52,7 @@ dnnl_cpu_isa_t onednn_limit(int64_t target) {
 #endif
 }
 
-/// As found at first, before any limit.
+/// The targets as found initially, before any limit.
 const std::vector<int64_t>& supported() {
   static const auto* const targets = new std::vector<int64_t>(hwy::SupportedAndGeneratedTargets());
   return *targets;
@@ -113,11 +113,11 @@ bool multiplies_in(DType dtype) {
 
 std::string half_arithmetic(Precision precision) {
   if (precision == Precision::kF32) return "f32: nothing is stored in 16 bits";
-  if (precision == Precision::kTf32) return "tf32: factors are rounded to 10 bits of fraction on the device";
+  if (precision == Precision::kTf32) return "tf32: operands are rounded to a 10-bit mantissa on the device";
   const DType dtype = precision == Precision::kMixedF16 ? DType::kF16 : DType::kBF16;
   const std::string_view rounded =
       precision == Precision::kMixedFp8
-          ? "factors of dense layers rounded to 8 bits, which this processor can't multiply; "
+          ? "matmul operands of dense layers rounded to 8 bits, which this processor can't multiply; "
           : "";
   if (multiplies_in(dtype)) {
     return fmt::format("{}: {}multiplied by the processor's {} {}, summed in f32", precision_name(precision),

@@ -1,4 +1,4 @@
-// Kernels of the ops with sub-graphs, and of `stack_row`, which their gradients read by.
+// Kernels of the ops with sub-graphs, and of `stack_row`, which the gradients of these ops use to read rows.
 #pragma once
 
 #include <memory>

@@ -34,12 +34,13 @@ class LibraryConvolution final : public Kernel {
   onednn::BoundPrimitive primitive_;
 };
 
-/// How a call may be served, in the order that the rule prefers; our own loops serve what the library
-/// doesn't.
+/// The algorithms for a call, in the order that the rule prefers. Our own loops handle the calls that the
+/// library doesn't support.
 enum Way : size_t { kTiles, kPlain, kBlocked, kWinograd, kPortable };
 constexpr std::string_view kTimedWays[] = {"tiles", "nhwc", "blocked", "winograd"};
 
-/// The library's dims of a tensor: batch, channels, then space. One axis is two to it, the first of extent 1.
+/// The library's dims of a tensor: batch, channels, then space. A single spatial axis is passed as two, the
+/// first with extent 1.
 memory::dims with_space(std::initializer_list<int64_t> leading, const ConvolutionShape& s,
                         int64_t WindowAxis::*extent) {
   memory::dims dims(leading);
@@ -67,7 +68,7 @@ memory::desc kernel_desc(const ConvolutionShape& s, memory::data_type type) {
 
 constexpr auto kHalf = memory::data_type::bf16;  // the only 16-bit dtype that the library multiplies
 
-/// Of the three tensors of a call.
+/// The library's types of the three tensors of a call.
 struct LibraryTypes {
   memory::data_type x = memory::data_type::f32;
   memory::data_type kernel = memory::data_type::f32;
@@ -93,7 +94,7 @@ struct LibraryCallSpec {
         bias ? memory::desc({s.outputs}, memory::data_type::f32, memory::format_tag::x) : memory::desc();
     stride = with_space({}, s, &WindowAxis::stride);
     dilation = with_space({}, s, &WindowAxis::dilation);
-    for (int64_t& distance : dilation) --distance;  // theirs counts the elements between
+    for (int64_t& distance : dilation) --distance;  // the library counts the elements in between
     before = with_space({}, s, &WindowAxis::before);
     after = with_space({}, s, &WindowAxis::after);
     algorithm =
@@ -163,8 +164,8 @@ Made make_weight_gradient(const LibraryCallSpec& c, const LibraryCallSpec& forwa
                         threads);
 }
 
-/// The library counts distances in 32 bits, and its work for a window goes by how far it reaches, not by what
-/// it has.
+/// Whether the library can count this shape. It counts distances in 32 bits, and its work for a window
+/// depends on the window's reach, not on the number of its elements.
 bool library_counts(const ConvolutionShape& s) {
   constexpr int64_t kMost = int64_t{1} << 14;
   for (const WindowAxis* axis : {&s.depth, &s.height, &s.width}) {
@@ -174,7 +175,7 @@ bool library_counts(const ConvolutionShape& s) {
   return true;
 }
 
-/// The primitive that serves a call in one way; empty where the library has none for it.
+/// The primitive that computes a call by one algorithm; empty if the library has none for it.
 Made make_primitive(ConvolutionPass pass, const ConvolutionShape& s, Way way, bool bias, int threads,
                     const LibraryTypes& types) {
   constexpr int64_t kWinogradChannels =

@@ -11,8 +11,8 @@ namespace isochron::ops {
 
 std::unique_ptr<graph::Kernel> prepare_convolution(ConvolutionPass pass, const ConvolutionShape& shape,
                                                    const graph::KernelRequest& request);
-/// The same for images and kernels stored in one 16-bit dtype, the result in that or f32; biases are f32.
-/// Null where going through f32 is the only way.
+/// The same for images and kernels stored in one 16-bit dtype, with a result in that dtype or f32; biases are
+/// f32. Null if the call can only go through f32.
 std::unique_ptr<graph::Kernel> prepare_half_convolution(ConvolutionPass pass, const ConvolutionShape& shape,
                                                         const graph::KernelRequest& request);
 

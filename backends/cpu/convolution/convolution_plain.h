@@ -1,4 +1,4 @@
-// Convolution in plain loops: for f64, for small calls, and for whatever the library has nothing good for.
+// Convolution in plain loops: for f64, for small calls, and for calls that the library doesn't compute well.
 #pragma once
 
 #include <memory>
@@ -7,7 +7,8 @@
 
 namespace isochron::ops {
 
-/// Any stride, dilation and groups; f32 and f64. Every sum has one order, whatever the threads.
+/// Any stride, dilation and groups; f32 and f64. The order of every sum is fixed, whatever the number of
+/// threads.
 std::unique_ptr<graph::Kernel> prepare_plain_convolution(ConvolutionPass pass, const ConvolutionShape& shape,
                                                          bool bias, DType dtype, int threads);
 

@@ -13,8 +13,9 @@ using graph::KernelArgs;
 constexpr int64_t kBlock = 32;        // channels of a kernel position that a thread sums up at a time
 constexpr int64_t kTileColumns = 64;  // over so many output pixels, which then lie in the fastest cache
 
-/// T = float or double. Where a channel has several output channels, each image is first repeated for each of
-/// them, and its gradient added up over them: between lies a convolution with one.
+/// T = float or double. If a channel has several output channels, each image is first expanded to one channel
+/// per output channel, and its gradient is summed back over them. In between, the convolution has one output
+/// channel per channel.
 template <typename T>
 class DepthwiseConvolution final : public graph::Kernel {
  public:
@@ -47,9 +48,9 @@ class DepthwiseConvolution final : public graph::Kernel {
   bool transposed() const { return pass_ == ConvolutionPass::kInputGradient; }
   size_t window_elems() const { return static_cast<size_t>(s_.window_elems()); }
 
-  /// What a thread has of the workspace.
+  /// A thread's part of the workspace.
   struct Scratch {
-    const T** pixels;  // those under a window, and the weights that they meet
+    const T** pixels;  // the pixels under a window, and the weights they are multiplied by
     const T** weights;
     T* elems;            // sums of a pixel's outputs, or an image repeated
     int64_t image = -1;  // which
@@ -121,7 +122,7 @@ class DepthwiseConvolution final : public graph::Kernel {
     }
   }
 
-  /// Do all elements of the window's width fall on pixels?
+  /// Whether all elements of the window's width fall on pixels.
   bool whole(int64_t column) const {
     const WindowAxis& w = s_.width;
     if (!transposed()) return w.source(column, 0) >= 0 && w.source(column, w.window - 1) >= 0;

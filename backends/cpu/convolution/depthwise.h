@@ -11,8 +11,8 @@ inline bool is_depthwise(const ConvolutionShape& shape) {
   return shape.groups > 1 && shape.groups == shape.channels;
 }
 
-/// For depthwise shapes, f32 and f64; any window, stride, dilation and number of output channels a channel.
-/// Every sum has one order, whatever the threads.
+/// For depthwise shapes, f32 and f64; any window, stride, dilation and number of output channels per channel.
+/// The order of every sum is fixed, whatever the number of threads.
 std::unique_ptr<graph::Kernel> prepare_depthwise_convolution(ConvolutionPass pass,
                                                              const ConvolutionShape& shape, bool bias,
                                                              DType dtype, int threads);

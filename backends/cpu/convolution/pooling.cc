@@ -38,7 +38,8 @@ class PoolingKernel final : public graph::Kernel {
 
   size_t workspace_bytes() const override { return checked_mul(list_bytes_, static_cast<size_t>(threads_)); }
 
-  /// Rows of the output are independent; of its gradient images are, so that every sum has one order.
+  /// Forward, rows of the output are independent; in the gradient, only whole images are, so that the order
+  /// of every sum is fixed.
   void run(const KernelArgs& args) override {
     const int64_t rows = is_gradient(pooling_) ? s_.output_rows() : 1;  // of a part
     const int64_t parts = s_.batch * s_.output_rows() / rows;
@@ -65,8 +66,8 @@ class PoolingKernel final : public graph::Kernel {
     std::fill_n(at<E>(args.outputs[0], n * image_elems()), image_elems(), E{});
   }
 
-  /// Row `row` of the outputs of all images: the windows at its ends one by one, as they lie partly in the
-  /// padding, those between them together.
+  /// Row `row` of the outputs of all images. The windows at its ends are computed one by one, because they
+  /// lie partly in the padding; those between them are computed together.
   void pool_row(const KernelArgs& args, int64_t row, std::byte* list) const {
     const int64_t whole = std::min(s_.width.first_whole(), s_.width.output);
     const int64_t whole_end = std::max(whole, s_.width.whole_end());
@@ -124,7 +125,7 @@ std::unique_ptr<graph::Kernel> make_pooling_kernel(Pooling pooling, const Poolin
   return std::make_unique<PoolingKernel<E, int32_t>>(pooling, shape, threads);
 }
 
-/// Of the positions that a call reads or writes, if any.
+/// Whether the positions that a call reads or writes, if any, are stored as bytes.
 bool byte_positions(Pooling pooling, const graph::KernelRequest& request) {
   const TensorSpec* positions = pooling == Pooling::kMax ? &request.outputs[1] : nullptr;
   if (pooling == Pooling::kMaxGradient || pooling == Pooling::kMaxSelect) positions = &request.inputs[1];

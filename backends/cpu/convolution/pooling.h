@@ -8,8 +8,8 @@
 
 namespace isochron::ops {
 
-/// f32 or f64, or 16-bit floats in and out. Null where gradients of windows that overlap would be summed in
-/// 16 bits, and where dtypes differ.
+/// f32 or f64, or 16-bit floats in and out. Null if gradients of overlapping windows would be summed in 16
+/// bits, or if the dtypes differ.
 std::unique_ptr<graph::Kernel> prepare_pooling(Pooling pooling, const PoolingShape& shape,
                                                const graph::KernelRequest& request);
 

@@ -41,7 +41,8 @@ struct Functions {
     });
   }
 
-  /// Of places [first, end) of the window, by halves, so that the error doesn't grow with a large one.
+  /// The sum over the places [first, end) of the window, added by halves, so that the error doesn't grow in
+  /// large windows.
   static hn::VFromD<D> sum_of(const WindowRun& run, const E* x, int64_t first, int64_t end, size_t lanes) {
     constexpr int64_t kByOne = 256;
     if (end - first > kByOne) {
@@ -136,7 +137,7 @@ struct Functions {
     if (lanes == hn::Lanes(D())) return store(to);
     HWY_ALIGN P part[HWY_MAX_BYTES / sizeof(T)];
     store(part);
-    std::memcpy(to, part, std::min(lanes * sizeof(P), sizeof(part)));  // never more: for the compiler to see
+    std::memcpy(to, part, std::min(lanes * sizeof(P), sizeof(part)));  // never more; this is for the compiler
   }
   static HWY_INLINE hn::Vec<D> load_positions(const P* from, size_t lanes) {
     HWY_ALIGN P part[HWY_MAX_BYTES / sizeof(T)] = {};

@@ -1,6 +1,6 @@
-// Tiles of 4x4 results, and the 6x6 elements of the image around each, are transformed into 36 numbers a
-// channel; the sums over channels are then 36 small matrix products; blocks of tiles go through all of it in
-// cache.
+// Tiles of 4x4 results, and the 6x6 input elements around each, are transformed into 36 numbers per channel.
+// The sums over channels then become 36 small matrix products. Tiles are processed in blocks, so that all of
+// these steps run in cache.
 //
 //   forward          Y = A^T [ (G w G^T) . (B^T d B) ] A
 //   input gradient   the same with the kernel turned around and its channels exchanged
@@ -31,7 +31,7 @@ constexpr int kSumPoint = 7;  // of a transformed tile of gradients: its plain s
 
 /// An image cut into tiles; `before`: padding above and to the left.
 struct TileGrid {
-  int64_t batch, height, width, channels;  // the image under the patches, or the one of the tiles
+  int64_t batch, height, width, channels;  // the image that the patches or the tiles are taken from
   int64_t rows, columns;                   // tiles of an image
   int64_t before_h, before_w;
   int64_t tiles() const { return batch * rows * columns; }
@@ -60,7 +60,7 @@ struct Positions {
   E* at(int i, int j) const { return corner + i * row_elems + j * column_elems; }
 };
 
-/// Of tensors of one dtype.
+/// The transforms for tensors of one dtype.
 struct TransformsOf {
   void (*patches)(const TileGrid&, const std::byte* image, int64_t first, int64_t count, int64_t pitch,
                   float* v);
@@ -355,7 +355,7 @@ HWY_EXPORT(winograd_gradient_products);
 
 using graph::KernelArgs;
 
-constexpr int64_t kBlockBytes = 384 * 1024;  // of a block of tiles, transformed: they stay in L2
+constexpr int64_t kBlockBytes = 384 * 1024;  // of a block of transformed tiles, so that it stays in L2
 constexpr int64_t kPitch = 16;               // rows of channels are filled up to whole vectors of any target
 
 TileGrid grid_of(int64_t batch, int64_t height, int64_t width, int64_t channels, int64_t result_height,
@@ -380,7 +380,7 @@ int64_t block_tiles(int64_t pitches, int64_t tiles) {
 /// Forward and input gradient: results over an image from an image and a kernel.
 class WinogradCorrelation final : public graph::Kernel {
  public:
-  /// `turned`: the kernel is [tap][outputs][channels] and turned around, as for the input gradient.
+  /// `turned`: the kernel is [tap][outputs][channels] and rotated by 180 degrees, as for the input gradient.
   WinogradCorrelation(const TileGrid& image, const TileGrid& result, bool turned, bool bias,
                       const WinogradDtypes& dtypes, int threads)
       : image_(image),

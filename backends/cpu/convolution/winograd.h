@@ -15,8 +15,8 @@ struct WinogradDtypes {
   DType result = DType::kF32;
 };
 
-/// Null where the method doesn't serve the call: other windows, strides, dilations or groups, a 16-bit weight
-/// gradient, or so few channels that its transforms don't pay.
+/// Null if the method doesn't support the call: other windows, strides, dilations or groups, a 16-bit weight
+/// gradient, or so few channels that the transforms don't pay.
 std::unique_ptr<graph::Kernel> make_winograd(ConvolutionPass pass, const ConvolutionShape& shape, bool bias,
                                              int threads, const WinogradDtypes& dtypes = {});
 

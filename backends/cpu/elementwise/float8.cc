@@ -21,7 +21,7 @@ static_assert(kFloat8History == element::kFloat8History);
 constexpr size_t kAlignment = 64;
 constexpr int64_t kThreadedElems = 1 << 16;  // from which all threads round
 
-/// One of the factors on its way.
+/// Rounds one operand of the product.
 class Rounding {
  public:
   Rounding(const TensorSpec& factor, const std::string& format, int threads)

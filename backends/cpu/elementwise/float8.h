@@ -7,7 +7,7 @@
 
 namespace isochron::ops {
 
-/// Factors in f32 or bf16, rounded into the workspace and multiplied as bf16. Null for f16.
+/// Operands in f32 or bf16 are rounded into the workspace and multiplied as bf16. Null for f16.
 std::unique_ptr<graph::Kernel> prepare_matmul_float8(const graph::KernelRequest& request);
 /// x in f32 or bf16. Null for f16.
 std::unique_ptr<graph::Kernel> prepare_float8_history(const graph::KernelRequest& request);

@@ -12,7 +12,7 @@ struct Float8Functions {
   /// to[i] = from[i] rounded to the format at `scale` (element::rounded_to_float8), times `scale`; `from` is
   /// of the functions' dtype.
   void (*round)(const void* from, float scale, bfloat16* to, int64_t count);
-  /// The largest magnitude, infinities and NaN apart; 0 of none.
+  /// The largest magnitude, ignoring infinities and NaN; 0 if there is none.
   float (*largest)(const void* from, int64_t count);
 };
 

@@ -1,7 +1,7 @@
-// Tile-wise execution of element programs: every register is a short run that stays in L1, every instruction
-// one call of a vector function over it. Contiguous operands and outputs are read and written in place;
-// broadcast operands are laid out as tiles, once where they repeat; closing reductions fold each tile into
-// accumulators.
+// Tile-wise execution of element programs. Every register is a short run of elements (a tile) that stays in
+// L1; every instruction is one call of a vector function on a tile. Contiguous operands and outputs are read
+// and written in place. Broadcast operands are copied into tiles, only once if their tiles repeat. Closing
+// reductions fold each tile into accumulators.
 #include "isochron/backends/cpu/elementwise/fused.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ using graph::ReduceKind;
 
 constexpr int64_t kTileElems = 1024;
 constexpr int64_t kMaxPeriodElems = 4096;       // longer broadcast rows are copied piecewise
-constexpr int64_t kElemsPerThread = 32 * 1024;  // below this a second thread costs more than it brings
+constexpr int64_t kElemsPerThread = 32 * 1024;  // below this, a second thread costs more than it saves
 constexpr int64_t kMaxParallelAccumulators = 16 * 1024;
 
 struct Instruction {
@@ -37,7 +37,7 @@ struct Instruction {
 struct Output {
   int reg = 0;
   bool direct = false;  // the register's instruction may write here itself
-  size_t size = 4;      // bytes an element; 0 for a reduced output
+  size_t size = 4;      // bytes per element; 0 for a reduced output
 };
 
 class FusedKernel final : public graph::Kernel {
@@ -343,7 +343,7 @@ class FusedKernel final : public graph::Kernel {
                    tile_);
   }
 
-  /// Moves the registers that lie in operands or outputs on by `tiles`.
+  /// Advances the registers that lie in operands or outputs by `tiles` tiles.
   void advance(Registers& reg, int64_t tiles) const {
     for (const auto& [r, size] : moving_)
       reg[static_cast<size_t>(r)] += size * static_cast<size_t>(tiles * tile_);
@@ -428,7 +428,7 @@ class FusedKernel final : public graph::Kernel {
   int64_t accumulators_ = 0;
   int halving_slot_ = -1;
   std::vector<Operand> operands_;
-  std::vector<int> steady_;                     // operands laid out once a run
+  std::vector<int> steady_;                     // operands laid out once per run
   std::vector<int> changing_;                   // operands laid out for each tile
   std::vector<std::pair<int, size_t>> moving_;  // operands read where they are, with their element size
   Registers bound_{};

@@ -1,5 +1,5 @@
-// Tile functions in plain loops: integers, bools, comparisons, casts, what Highway 1.0 has no vector form of
-// (pow, fmod, atan2), and the 16-bit floats, which go through the f32 functions in short blocks.
+// Tile functions in plain loops: integers, bools, comparisons, casts, the ops for which Highway 1.0 has no
+// vector form (pow, fmod, atan2), and the 16-bit floats, which go through the f32 functions in short blocks.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -169,8 +169,8 @@ void narrow(T* out, const float* in, int64_t n) {
   function(out, in, nullptr, nullptr, n);
 }
 
-/// A 16-bit float op: widen a block, run the f32 function, round back. One template instance an op, since a
-/// TileFunction carries no state.
+/// A 16-bit float op: widens a block, runs the f32 function, and rounds back. There is one template instance
+/// per op, because a TileFunction carries no state.
 template <typename T, ElementOp kOp>
 void through_f32(void* dst, const void* a, const void* b, const void* c, int64_t n) {
   static const TileFunction function = tile_function(kOp, DType::kF32);

@@ -19,7 +19,7 @@ void load_periodic(const Operand& operand, const std::byte* base, std::byte* til
     std::memcpy(tile + static_cast<size_t>(done) * size, base, static_cast<size_t>(whole) * size);
     const int64_t cycle = done;
     done += whole;
-    // From here on the tile repeats itself from `cycle`: double what is there.
+    // The tile repeats itself from `cycle` on: append what is already there, doubling it each time.
     while (done < n) {
       const int64_t have = (done - cycle) / operand.period * operand.period;
       const int64_t take = std::min(n - done, have);
@@ -30,7 +30,7 @@ void load_periodic(const Operand& operand, const std::byte* base, std::byte* til
   }
 }
 
-/// Run by run of the innermost axis, along which elements lie together or are one.
+/// Copies runs along the innermost axis, where elements are contiguous or all the same.
 void load_general(const Operand& operand, const Shape& shape, const std::byte* base, std::byte* tile,
                   int64_t begin, int64_t n, size_t size) {
   const int inner = shape.rank() - 1;

@@ -24,7 +24,7 @@ struct Operand {
   Strides strides;      // kGeneral
   int input = -1;       // kernel input; -1: immediate
   int slot = -1;        // scratch slot, unless direct or immediate
-  bool steady = false;  // the slot's content is the same for every tile: filled once a run
+  bool steady = false;  // the slot's content is the same for every tile: filled once per run
 };
 
 /// An operand of this spec in a program over `shape`: access, dtype, period and strides.

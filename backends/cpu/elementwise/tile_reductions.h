@@ -18,7 +18,7 @@ struct Reduction {
   TileFunction combine = nullptr;  // tile with tile
   int64_t out_elems = 1;
   int64_t count = 1;  // elements folded into each result
-  // The iteration shape with neighbouring axes of one kind merged, innermost last.
+  // The iteration shape with neighboring axes of one kind merged, innermost last.
   std::vector<int64_t> extents;
   std::vector<int64_t> out_strides;  // 0 for reduced axes
   bool inner_reduced = true;
@@ -56,7 +56,8 @@ Accumulator identity_of(graph::ReduceKind kind, bool floating);
 /// written.
 void accumulate_tile(const Reduction& reduction, Accumulator* into, std::byte* tile, std::byte* scratch,
                      int64_t begin, int64_t n);
-/// Are tiles of it folded in scratch: column sums and the like, in a dtype that can hold partial results.
+/// Whether its tiles are folded in scratch memory: column sums and the like, in a dtype that can hold partial
+/// results.
 bool halves(const Reduction& reduction);
 /// Writes the results, means divided by their counts.
 void store_results(void* out, const Accumulator* from, const Reduction& reduction);

@@ -15,7 +15,7 @@ namespace {
 using graph::KernelArgs;
 using graph::KernelRequest;
 
-/// T: the dtype. Bags are shared out to threads.
+/// T: the dtype. Bags are distributed over threads.
 template <typename T>
 class EmbeddingBagKernel final : public graph::Kernel {
  public:

@@ -66,7 +66,8 @@ class ScatterAddKernel final : public graph::Kernel {
         index_dtype_(request.inputs[1].dtype),
         count_(request.inputs[1].shape.elems()),
         out_elems_(request.outputs[0].shape.elems()) {
-    // Threads share out the columns: each element is summed by one thread, in the indices' order.
+    // Columns are distributed over threads: each element is summed by one thread, in the order of the
+    // indices.
     const bool large = view_.inner >= 64 && view_.outer * count_ * view_.inner >= 2 * kElemsPerThread;
     threads_ = large ? request.threads : 1;
   }

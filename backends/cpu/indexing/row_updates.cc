@@ -15,8 +15,9 @@ namespace {
 using graph::KernelArgs;
 using graph::KernelRequest;
 
-/// Indices are sorted by their digits, lowest first, together with their positions: equal ones stay in order.
-/// Then rows are shared out to threads, each summed by one, in the order of positions.
+/// Indices are radix-sorted, lowest digit first, together with their positions, so equal indices stay in
+/// order. Then rows are distributed over threads: each row is summed by one thread, in the order of the
+/// positions.
 template <typename T>
 class CoalesceRowsKernel final : public graph::Kernel {
  public:

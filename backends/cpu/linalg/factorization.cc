@@ -8,7 +8,7 @@
 namespace isochron::ops {
 namespace {
 
-constexpr int64_t kBlock = 32;  // below this the plain loops
+constexpr int64_t kBlock = 32;  // smaller blocks use the plain loops
 
 /// C (m, n) -= A B. Element (i, p) of A at a[i * a_row + p * a_column]; rows of B and C contiguous.
 template <typename T>
@@ -50,7 +50,7 @@ void factor_lu_panel(T* a, int64_t rows, int64_t columns, int64_t stride, int64_
     pivots[k] = best;
     swap_rows(a, stride, k, best, columns);
     const T pivot = a[k * stride + k];
-    if (pivot == 0) continue;  // and so is all below
+    if (pivot == 0) continue;  // then everything below it is 0, too
     for (int64_t i = k + 1; i < rows; ++i) {
       T* row = a + i * stride;
       row[k] /= pivot;
@@ -90,8 +90,8 @@ void reflect(const T* v, int64_t v_stride, T tau, T* b, int64_t count, int64_t c
   for (int64_t i = 1; i < count; ++i) subtract_row(b + i * b_stride, sums, tau * v[i * v_stride], columns);
 }
 
-/// `count` reflections as one, 1 - V T V^T (the compact WY form of Schreiber and Van Loan, 1989), and room to
-/// work.
+/// `count` reflections combined into one, 1 - V T V^T (the compact WY form of Schreiber and Van Loan, 1989),
+/// and scratch memory.
 template <typename T>
 struct BlockScratch {
   T* v;         // (rows, count)
@@ -152,7 +152,7 @@ void solve_triangular(const T* a, int64_t n, int64_t a_stride, Triangle triangle
   const bool forward = triangle.lower != triangle.transpose;
   if (n > kBlock) {
     const int64_t half = n / 2;
-    const int64_t first = forward ? 0 : half;  // the part that needs no other
+    const int64_t first = forward ? 0 : half;  // the part that doesn't depend on the other
     const int64_t second = forward ? half : 0;
     const int64_t first_count = forward ? half : n - half;
     solve_triangular(a + first * (a_stride + 1), first_count, a_stride, triangle, b + first * b_stride,

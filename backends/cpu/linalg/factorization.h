@@ -10,13 +10,13 @@ namespace isochron::ops {
 /// Elements of scratch that each call needs.
 inline constexpr int64_t kFactorizationScratch = 64 * 128;
 
-/// A = U^T U in place (row-major, rows `stride` apart), of which only the upper triangle is read and written.
-/// Returns -1, or the row whose pivot was not positive, the pivot then in its place.
+/// A = U^T U in place (row-major, rows `stride` apart). Only the upper triangle of A is read and written.
+/// Returns -1, or the row whose pivot was not positive; that pivot is then in its place.
 template <typename T>
 int64_t factor_cholesky(T* a, int64_t n, int64_t stride, T* scratch);
 
 /// P A = L U in place for rows >= columns, L with a unit diagonal. Row i was exchanged with row pivots[i]. A
-/// column without a pivot other than 0 leaves a 0 on the diagonal.
+/// column whose possible pivots are all 0 leaves a 0 on the diagonal.
 template <typename T>
 void factor_lu(T* a, int64_t rows, int64_t columns, int64_t stride, int64_t* pivots, T* scratch);
 

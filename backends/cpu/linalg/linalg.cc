@@ -27,7 +27,7 @@ struct Matrices {
     count = batch.elems();
   }
   int64_t elems() const { return rows * columns; }
-  /// How people call matrix `i`: "the matrix", or "matrix (1, 3) of the batch (2, 4)".
+  /// The name of matrix `i` in messages: "the matrix", or "matrix (1, 3) of the batch (2, 4)".
   std::string name(int64_t i) const {
     if (batch.empty()) return "the matrix";
     Dims at = batch;
@@ -55,7 +55,8 @@ class Regions {
   size_t bytes_ = 0;
 };
 
-/// What the kernels below share: matrices shared out to threads, each with scratch of its own.
+/// The common part of the kernels below: matrices are distributed over threads, each with its own scratch
+/// memory.
 template <typename T>
 class MatrixKernel : public graph::Kernel {
  public:

@@ -1,4 +1,4 @@
-// Kernels over batches (..., rows, columns) of matrices. All matrices are factored, and found fit, before any
+// Kernels over batches (..., rows, columns) of matrices. All matrices are factored and checked before any
 // result is written.
 #pragma once
 

@@ -24,11 +24,11 @@ constexpr double kLargeProducts = 64.0 * 64 * 64;      // multiply-adds from whi
 constexpr double kPackedProducts = 160.0 * 160 * 160;  // and from which its packing always pays
 constexpr double kThreadedProducts = 128.0 * 64 * 64;  // and from which all threads do
 
-/// One product of a batch as the kernels want it.
+/// One product of a batch, in the form that the kernels need.
 struct Geometry {
   int64_t m, n, k;
   bool transpose_a, transpose_b;
-  std::vector<std::pair<int64_t, int64_t>> offsets;  // of a and b, in elements, a batch entry each
+  std::vector<std::pair<int64_t, int64_t>> offsets;  // of a and b in elements, one pair per batch entry
 };
 
 double products_of(const Geometry& g) {
@@ -54,7 +54,7 @@ Geometry read_geometry(const graph::KernelRequest& request) {
 template <typename T>
 class MatmulKernel final : public graph::Kernel {
  public:
-  /// `library`: by oneDNN's BLAS function (f32 only).
+  /// `library`: uses oneDNN's BLAS function (f32 only).
   MatmulKernel(Geometry geometry, int threads, bool library)
       : g_(std::move(geometry)), library_(library && std::is_same_v<T, float>) {
     if (library_) onednn::require_room("matmul");
@@ -110,7 +110,7 @@ class MatmulKernel final : public graph::Kernel {
       }
       b = packed;
     } else if (g_.transpose_b) {
-      b_row = 1;  // one row or one column: the transpose lies as it should
+      b_row = 1;  // one row or one column: the transpose has the same layout
     }
     const int64_t a_row = g_.transpose_a ? 1 : g_.k;
     const int64_t a_column = g_.transpose_a ? g_.m : 1;
@@ -183,8 +183,8 @@ std::unique_ptr<graph::Kernel> prepare_f32(Geometry geometry, const graph::Kerne
   });
 }
 
-/// Of 16-bit floats: by the processor's own products where it has them, else through f32. Sums run in f32,
-/// and the result is rounded once.
+/// A kernel for 16-bit floats. It uses the processor's 16-bit products if there are any, and otherwise goes
+/// through f32. Sums are computed in f32, and the result is rounded once.
 std::unique_ptr<graph::Kernel> prepare_half(const Geometry& geometry, const graph::KernelRequest& request) {
   const double products = products_of(geometry);
   const bool own = request.inputs[0].dtype == DType::kBF16 && request.inputs[1].dtype == DType::kBF16 &&

@@ -9,7 +9,7 @@
 
 namespace isochron::ops {
 
-/// Operands of one dtype; of 16-bit ones the result may be f32.
+/// Operands have one dtype. If that has 16 bits, the result may be f32.
 std::unique_ptr<graph::Kernel> prepare_matmul(const graph::KernelRequest& request);
 
 /// c (m x n, contiguous) = a b for T = float or double. Element (i, p) of a is at a[i * a_row + p *

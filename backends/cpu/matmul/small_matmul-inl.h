@@ -75,7 +75,7 @@ HWY_INLINE void product_block(const Product<T>& s, int64_t i, int64_t j, size_t 
   }
 }
 
-/// One row and one vector: four chains over k, since one would wait for each sum.
+/// One row and one vector, with four accumulators over k: a single one would wait for each addition.
 template <typename T, bool kTail, bool kAdd>
 HWY_INLINE void product_row(const Product<T>& s, int64_t i, int64_t j, size_t tail) {
   namespace hn = hwy::HWY_NAMESPACE;

@@ -15,8 +15,8 @@ namespace {
 using graph::KernelArgs;
 using graph::KernelRequest;
 
-/// How many positions a row holds: as many as fill whole vectors where channels are few, so that 3 channels
-/// take no longer a number than 64.
+/// How many positions a row holds. If there are few channels, a row holds enough positions to fill whole
+/// vectors, so that 3 channels take no longer per number than 64.
 int64_t folded_positions(const GroupView& view) {
   constexpr int64_t kVector = 16;  // f32 numbers of the widest vectors
   constexpr int64_t kRun = 4 * kVector;
@@ -54,9 +54,9 @@ struct Rows {
   int64_t slabs = 1;
 };
 
-/// What both directions have in common: how samples are shared out, and where their sums and tables lie.
-/// A slot holds the sums of a sample's slabs and its tables: one a thread where threads take whole samples,
-/// one a sample where all threads share each.
+/// The common part of both directions: how samples are distributed over threads, and where sums and tables
+/// are stored. A slot holds the tables and the slab sums of one sample. There is one slot per thread if each
+/// thread processes whole samples, and one per sample if all threads share each sample.
 template <typename E>
 class GroupKernel : public graph::Kernel {
  public:
@@ -78,9 +78,9 @@ class GroupKernel : public graph::Kernel {
         threads_(request.inputs[0].shape.elems() >= 2 * kElemsPerThread ? request.threads : 1),
         by_samples_(threads_ == 1 || chunks_ % threads_ == 0 || chunks_ >= 4 * threads_) {}
 
-  /// begin(slot, sample) before a sample's sums are taken, sum(slot, sample, slab, scratch) of each slab,
-  /// end(slot, sample, chunk) once they are there, apply(slot, sample, slab) of each slab where `applies`. A
-  /// chunk's samples come in order, on one thread.
+  /// For each sample, calls begin(slot, sample), then sum(slot, sample, slab, scratch) for each slab, then
+  /// end(slot, sample, chunk), and, if `applies`, apply(slot, sample, slab) for each slab. `end` is called
+  /// for the samples of a chunk in order, on one thread.
   template <class Begin, class Sum, class End, class Apply>
   void go_through(const KernelArgs& args, bool applies, Begin begin, Sum sum, End end, Apply apply) const {
     if (by_samples_) {
@@ -128,7 +128,7 @@ class GroupKernel : public graph::Kernel {
   int64_t element(int64_t sample, int64_t slab) const {
     return sample * view_.positions * view_.channels() + rows_.begin(slab) * rows_.width;
   }
-  /// f(first element, rows, places of each): a slab, the short row apart.
+  /// Calls f(first element, rows, places of each) for a slab, and separately for its short row.
   template <class F>
   void each_part(int64_t sample, int64_t slab, F f) const {
     const int64_t at = element(sample, slab);
@@ -144,7 +144,8 @@ class GroupKernel : public graph::Kernel {
            chunk * chunk_numbers_;
   }
 
-  /// The sums of all slabs, of all places in a row that hold one channel: (2, C) at the front of the slot.
+  /// Adds up the sums of all slabs and of all places in a row that hold the same channel: (2, C) at the front
+  /// of the slot.
   void add_up(const Slot& slot) const {
     const int64_t channels = view_.channels();
     for (int64_t s = 1; s < rows_.slabs; ++s) functions_.add(slab_sums(slot, s), 2 * rows_.width, slot.sums);
@@ -201,7 +202,7 @@ class GroupKernel : public graph::Kernel {
   bool by_samples_;
 };
 
-/// Results from `first_moment` on are mean and variance; where that is 1, result 0 is y.
+/// The results from `first_moment` on are mean and variance. If `first_moment` is 1, result 0 is y.
 template <typename E>
 class GroupNormKernel final : public GroupKernel<E> {
  public:
@@ -245,8 +246,8 @@ class GroupNormKernel final : public GroupKernel<E> {
   }
 
  private:
-  /// Mean and variance of each group, and y = (x - center) scale + shift: the center is the mean as T, the
-  /// shift holds what that lacks.
+  /// Mean and variance of each group, and y = (x - center) scale + shift. The center is the mean rounded to
+  /// T; the shift contains the rounding error.
   void finish_moments(const KernelArgs& args, const Slot& slot, int64_t n) const {
     this->add_up(slot);
     const int64_t width = this->view_.width;

@@ -1,7 +1,7 @@
-// Kernels of normalization over positions: groups of channels, single channels, batches. Two passes over each
-// sample, for its sums and for its results, the second from the end, where the first has left it in cache.
-// Sums are taken of parts that depend on shapes alone, in f64 between blocks of rows, and so don't depend on
-// the number of threads.
+// Kernels of normalization over positions: groups of channels, single channels, batches. There are two passes
+// over each sample, one for its sums and one for its results. The second pass goes backward from the end,
+// which the first has left in cache. Samples are summed in parts that depend only on shapes, and in f64
+// between blocks of rows. So sums don't depend on the number of threads.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,8 @@
 
 namespace isochron::ops {
 
-// x, y and their gradients may be stored in 16 bits, all in one dtype (else null), the others are f32 then.
+// x, y and their gradients may be stored in one 16-bit dtype, the same for all (else null); the other tensors
+// are then f32.
 
 /// x (..., C); mean (C), variance (C).
 std::unique_ptr<graph::Kernel> prepare_channel_moments(const graph::KernelRequest& request);

@@ -58,8 +58,8 @@ struct Block {
   int64_t apart;
 
   int64_t rows() const { return count * kParts; }
-  /// body(Run) for runs that cover the rows. Where a row is more than a run, row by row, since memory is read
-  /// best without gaps.
+  /// Calls body(Run) for runs that cover the rows. If a row is longer than a run, this goes row by row,
+  /// because memory is read best without gaps.
   template <class D, class Body>
   HWY_INLINE void each_run(D d, int64_t width, Body body) const {
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -77,9 +77,9 @@ struct Block {
   }
 };
 
-/// body(Block) for blocks of at most `most` rows. Rows are gone through as kStreams parts side by side: what
-/// one core reads one after the other from memory or the third cache comes at two thirds of the pace of what
-/// it reads in several places at once.
+/// Calls body(Block) for blocks of at most `most` rows. The rows are read as kStreams parallel streams: a
+/// core that reads a single sequential stream from memory or L3 gets only two thirds of the bandwidth that it
+/// gets from several streams.
 template <int kStreams, class Body>
 HWY_INLINE void each_block(int64_t rows, int64_t most, Body body) {
   const int64_t part = rows / kStreams;
@@ -109,8 +109,9 @@ HWY_INLINE hn::Vec<D> narrowed(D narrow, V v) {
   }
 }
 
-/// shift, sums and squares: of a block of `rows` rows, relative to `shift`. Adds them to the totals, which
-/// are relative to `base`, makes the block's mean the shift of the next, and clears the block's sums.
+/// Ends a block of `rows` rows whose shift, sums and squares are given; the sums are relative to `shift`.
+/// Adds them to the totals, which are relative to `base`, makes the block's mean the shift of the next block,
+/// and clears the block's sums.
 template <typename T>
 void end_block(const T* base, int64_t rows, int64_t width, T* shift, T* block_sums, T* block_squares,
                double* sums, double* squares) {

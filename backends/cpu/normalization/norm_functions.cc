@@ -32,7 +32,7 @@ double sum_of_lanes(D d, hn::Vec<D> v) {
   return static_cast<double>(hn::GetLane(hn::SumOfLanes(d, v)));
 }
 
-/// Sums what term(first element, lanes) gives for each vector. Lanes that aren't there must be 0.
+/// The sum of term(first element, lanes) over all vectors. Lanes beyond the end must be 0.
 template <typename T, class Term>
 HWY_INLINE double sum_of(int64_t count, Term term) {
   const hn::ScalableTag<T> d;

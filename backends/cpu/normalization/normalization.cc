@@ -1,4 +1,4 @@
-// Row-wise normalisation with its gradient in one pass each.
+// Row-wise normalization with its gradient in one pass each.
 #include "isochron/backends/cpu/normalization/normalization.h"
 
 #include <algorithm>
@@ -60,8 +60,8 @@ void normalize_rows(const E* x, const T* gamma, const T* beta, double epsilon, b
   }
 }
 
-/// dx (where not null), to which `added` (where not null) is added, and dgamma += dy normalised, dbeta += dy
-/// (where not null).
+/// Computes dx (if not null), to which `added` (if not null) is added, and dgamma += dy normalized, dbeta +=
+/// dy (if not null).
 template <typename E, typename T = ComputeType<E>>
 void normalize_rows_gradient(const E* x, const T* means, const T* scales, const E* dy, const T* gamma,
                              const E* added, bool centered, int64_t rows, int64_t columns, E* dx, T* dgamma,

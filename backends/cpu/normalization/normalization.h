@@ -7,7 +7,8 @@
 
 namespace isochron::ops {
 
-// x, y and their gradients may be stored in 16 bits, all in one dtype (else null), the others are f32 then.
+// x, y and their gradients may be stored in one 16-bit dtype, the same for all (else null); the other tensors
+// are then f32.
 
 /// x (..., D) [, gamma (D) [, beta (D)]]; y, mean (...), 1 / deviation (...).
 std::unique_ptr<graph::Kernel> prepare_layer_norm(const graph::KernelRequest& request);

@@ -100,7 +100,7 @@ void update(const UpdateNumbers& numbers, const UpdateArrays& arrays, int64_t co
   Run<T, RuleOf>{numbers}(arrays, count);
 }
 
-/// The rows lie anywhere in the table, so those to come are fetched while one is computed.
+/// The rows lie anywhere in the table, so the next ones are prefetched while one is computed.
 template <typename T, template <class> class RuleOf>
 void update_rows(const UpdateNumbers& numbers, const RowArrays& arrays, int64_t begin, int64_t end) {
   constexpr int64_t kAhead = 8;
@@ -267,7 +267,7 @@ class RowUpdateKernel final : public graph::Kernel {
   }
 
  private:
-  /// Rows lie apart, so that an element costs more than in kParallelUpdateElems.
+  /// Lower than kParallelUpdateElems: rows lie apart, so that an element costs more.
   static constexpr int64_t kParallelRowElems = int64_t{1} << 14;
 
   int64_t count(const graph::KernelArgs& args, size_t i) const {

@@ -1,5 +1,5 @@
-// The kernels of recurrent layers: weights packed once a run, rows of the batch shared out to threads, each
-// of which takes its rows through the whole sequence without waiting for the others.
+// The kernels of recurrent layers. Weights are packed once per run, and the rows of the batch are distributed
+// over threads. Each thread takes its rows through the whole sequence without waiting for the others.
 #include "isochron/backends/cpu/recurrent/recurrent.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ using graph::KernelRequest;
 
 constexpr double kThreadedProducts = 64.0 * 64 * 64;  // multiply-adds from which all threads are used
 constexpr int64_t kChunkRows = 192;                   // of slot gradients gathered for one product
-constexpr int64_t kLeastTileRows = 4;                 // of a thread: vectors multiply fewer sooner than tiles
+constexpr int64_t kLeastTileRows = 4;                 // per thread; fewer are faster in vectors than in tiles
 
 size_t aligned(int64_t elems, size_t size) {
   return align_up<size_t>(checked_mul<size_t>(static_cast<size_t>(elems), size), 64);
@@ -89,7 +89,7 @@ class RecurrentKernel : public graph::Kernel {
     return reinterpret_cast<E*>(args.outputs[index]);
   }
 
-  /// Checked, as i64; null without lengths. Throws kOutOfRange.
+  /// The checked lengths as i64; null if there are none. Throws kOutOfRange.
   const int64_t* read_lengths(const KernelArgs& args) const {
     if (!layout_.lengths) return nullptr;
     const std::byte* from = args.inputs[layout_.lengths_input()];
@@ -107,7 +107,7 @@ class RecurrentKernel : public graph::Kernel {
             input(args, layout_.bias())};
   }
 
-  /// Calls `body(thread, begin, end)` for blocks of rows, shared out to the threads.
+  /// Calls `body(thread, begin, end)` for blocks of rows, which are distributed over the threads.
   template <typename Body>
   void for_blocks(Body body) const {
     parallel_for(threads_, threads_, [&](int64_t first, int64_t last) {
@@ -278,8 +278,8 @@ class RecurrentGradientKernel final : public RecurrentKernel<E, O> {
   size_t sums_bytes_ = 0;
 };
 
-/// Of pairs of bf16, or of f32 where that is faster: Intel's vector instructions multiply bf16 at half the
-/// rate of f32.
+/// A kernel with products of bf16 pairs, or of f32 if that is faster: Intel's vector instructions multiply
+/// bf16 at half the rate of f32.
 template <template <typename, typename> class K>
 std::unique_ptr<graph::Kernel> prepare_bf16(const KernelRequest& request) {
   constexpr std::string_view kWays[] = {"pairs", "f32"};
@@ -304,8 +304,8 @@ std::unique_ptr<graph::Kernel> prepare_floating(const KernelRequest& request) {
   }
 }
 
-/// With the tensors that have an axis of time read and written in 16 bits as they are. Null where these are
-/// not all of one dtype.
+/// A kernel that reads and writes the tensors with an axis of time in 16 bits as they are. Null unless these
+/// tensors all have one dtype.
 std::unique_ptr<graph::Kernel> through_f32(const KernelRequest& request, graph::KernelFactory make) {
   const RecurrentLayout layout(request.op, request.attributes);
   const DType dtype = request.inputs[layout.x()].dtype;

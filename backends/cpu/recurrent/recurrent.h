@@ -8,7 +8,7 @@
 
 namespace isochron::ops {
 
-/// Tensors that have an axis of time may be stored in 16 bits, all in one dtype; else null.
+/// Tensors with an axis of time may be stored in one 16-bit dtype, the same for all; else null.
 std::unique_ptr<graph::Kernel> prepare_recurrent(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_recurrent_gradient(const graph::KernelRequest& request);
 

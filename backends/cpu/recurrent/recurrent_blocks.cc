@@ -44,8 +44,8 @@ struct ForwardBlock {
   T* sums;     // cell_groups x whole rows x slot_columns
   T* c;        // rows x padded_units
   O* operand;  // [x_t | h], rows x operand_stride; in bf16 with zeros beyond
-  O* next;     // the same of the next step
-  T* h;        // rows of h_stride: in the operand where that is of T, else beside it
+  O* next;     // the same for the next step
+  T* h;        // rows of h_stride: part of the operand if O is T, otherwise separate
   T* next_h;
 };
 
@@ -89,8 +89,8 @@ HWY_INLINE void forward_cell(const ForwardBlock<E, O>& block, int64_t time, int6
   }
 }
 
-/// All rows of `count` groups from `first` on, a row's groups one after the other, as they lie in the gates.
-/// The block comes by value, as that of backward_cells.
+/// All rows of `count` groups from `first` on. The groups of a row are processed one after the other, as they
+/// are stored in the gates. The block is passed by value, as in backward_cells.
 template <class Cell, typename E, typename O>
 void forward_cells(const ForwardBlock<E, O> block, int64_t time, int64_t first, int64_t count) {
   const int64_t columns = block.call.shape.slot_columns();
@@ -186,7 +186,7 @@ struct BackwardBlock {
   T* d_x;  // rows x padded_features
 };
 
-/// [x_t | h_(t-1)] of all rows (0 beyond their length), into place `slot` of the chunk.
+/// Gathers [x_t | h_(t-1)] of all rows (0 beyond their length) into place `slot` of the chunk.
 template <typename E, typename O>
 void gather_operands(const BackwardBlock<E, O>& block, int64_t s, int64_t slot) {
   const RecurrentBackward<E, O>& call = block.call;
@@ -217,7 +217,8 @@ void gather_operands(const BackwardBlock<E, O>& block, int64_t s, int64_t slot) 
   }
 }
 
-/// Row r and group g of one step: the slots' gradients, and what of the state's passes the products by.
+/// Row r and group g of one step: the gradients of the slots, and the part of the state's gradient that
+/// bypasses the products.
 template <class Cell, typename E, typename O>
 HWY_INLINE void backward_cell(const BackwardBlock<E, O>& block, int64_t s, int64_t slot, int64_t r,
                               int64_t g) {
@@ -265,8 +266,8 @@ HWY_INLINE void backward_cell(const BackwardBlock<E, O>& block, int64_t s, int64
   if constexpr (Cell::kHasCell) hn::StoreU(cell.d_c, d, d_c);
 }
 
-/// All rows and groups: those of a row lie side by side in what was saved. The block comes by value, so that
-/// no store in the loop can change it for all that the compiler knows.
+/// All rows and groups; the groups of a row lie side by side in the saved tensors. The block is passed by
+/// value, so that the compiler can be sure that no store in the loop changes it.
 template <class Cell, typename E, typename O>
 void backward_cells(const BackwardBlock<E, O> block, int64_t s, int64_t slot) {
   const RecurrentBackward<E, O>& call = block.call;
@@ -392,7 +393,7 @@ BackwardBlock<E, O> backward_memory(const RecurrentBackward<E, O>& call, int64_t
   if constexpr (kTogether < O >> 1) {
     block.together =
         scratch.take<O>(shape.whole_depth<O>(block.chunk_rows) * (stride + shape.slot_columns()));
-    if (block.step_rows > rows) {  // each step has a row of zeros more
+    if (block.step_rows > rows) {  // each step has an additional row of zeros
       std::fill_n(block.slots, shape.groups() * slots, O());
       std::fill_n(block.operands, block.chunk_rows * stride, O());
     }

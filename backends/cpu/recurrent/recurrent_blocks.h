@@ -37,17 +37,18 @@ struct RecurrentShape {
   int64_t padded_features() const { return (features + lanes - 1) / lanes * lanes; }
   int64_t slot_columns() const { return kRecurrentSlots * lanes; }  // of one group
   int64_t depth() const { return features + units; }                // rows of the packed matrix
-  /// `count` numbers along the depth of a product, with the zeros that it needs beside them.
+  /// `count` numbers along the depth of a product, plus the zero padding that the product needs.
   template <typename O>
   int64_t whole_depth(int64_t count) const {
     return align_up(count, tiles ? kTileDepth : kTogether<O>);
   }
-  /// Rows that share one pass over a step's weights, which tiles take from the second cache each time.
+  /// Rows that share one pass over a step's weights. Tiles read the weights from L2 in each pass.
   int64_t block_rows() const { return tiles ? 128 : 48; }
-  /// `count` rows of a product's left operand and result, with those computed for nothing.
+  /// `count` rows of a product's left operand and result, plus the padding rows that are computed for
+  /// nothing.
   int64_t whole_rows(int64_t count) const { return tiles ? align_up(count, kTileRows) : count; }
-  /// Groups whose products of a step come before their cells: as many as keep the sums in cache. The more,
-  /// the longer the runs in which cells write the gates of a row.
+  /// How many groups have their products computed before their cells in each step: as many as keep the sums
+  /// in cache. With more groups, the runs in which cells write the gates of a row are longer.
   int64_t cell_groups(int64_t rows) const {
     constexpr int64_t kNumbers = 16 * 1024;
     const int64_t most = kNumbers / (std::max<int64_t>(whole_rows(rows), 1) * slot_columns());
@@ -78,7 +79,7 @@ struct RecurrentWeights {
   T* bias;       // LSTM: (4H); GRU: (2, 3H), the rows of x and of h, added up where both feed a slot
 };
 
-/// Tensors are the op's, whole; null where absent or unread. `lengths`: one a row, or null.
+/// Tensors are those of the op, as a whole; null if absent or unread. `lengths`: one per row, or null.
 template <typename E, typename O>
 struct RecurrentForward {
   using T = ComputeType<E>;
@@ -129,7 +130,7 @@ struct RecurrentFunctions {
   /// if not wanted.
   void (*backward)(const RecurrentBackward<E, O>& call, int64_t begin, int64_t end, T* d_weights, T* d_bias,
                    std::byte* scratch);
-  /// As RecurrentForward has them.
+  /// Packs weights and bias in the layout of RecurrentForward.
   void (*pack)(const RecurrentShape& shape, const RecurrentWeights<const T>& weights, O* packed, T* bias);
   /// Rows (group, slot, lane) of the packed weights as rows of a product's right operand: columns of x (room
   /// for them only, where the kernel is null), then of h, in panels of panel_vectors.
@@ -139,8 +140,8 @@ struct RecurrentFunctions {
                       const RecurrentWeights<T>& to);
 };
 enum class RecurrentCell : uint8_t { kLstm, kGru };
-/// For E = float, double, float16, bfloat16 with O = ComputeType<E>, and for E = O = bfloat16, which must be
-/// asked for with `recurrent_multiplies_pairs` only.
+/// For E = float, double, float16, bfloat16 with O = ComputeType<E>. Also for E = O = bfloat16, but only if
+/// recurrent_multiplies_pairs() is true.
 template <typename E, typename O>
 RecurrentFunctions<E, O> recurrent_functions(RecurrentCell cell);
 bool recurrent_multiplies_pairs();

@@ -73,15 +73,16 @@ HWY_INLINE Vector<T> tanh_slope(Vector<T> y) {
   return hn::NegMulAdd(y, y, hn::Set(hn::ScalableTag<T>(), T(1)));
 }
 
-/// What a cell sees of one row's group of units: forward it turns the slots into gates and the next state.
+/// A cell's data for one row's group of units. The forward pass turns the slots into gates and the next
+/// state.
 template <typename T>
 struct CellForward {
   Vector<T> gates[kRecurrentSlots];  // in: sums; out: what the gradient wants
   Vector<T> h;                       // in: before the step; out: after it
   Vector<T> c;
 };
-/// Backward it turns the gradient of the state into that of the slots' sums. `add` (if any) reaches the
-/// gates.
+/// The backward pass turns the gradient of the state into that of the slots' sums. `added` (if any) is added
+/// to the gradients of the gates.
 template <typename T>
 struct CellBackward {
   Vector<T> gates[kRecurrentSlots];

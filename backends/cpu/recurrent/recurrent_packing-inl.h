@@ -1,5 +1,5 @@
-// The weights of recurrent layers as products read them, and their gradients back as the op has them.
-// Included once per Highway target, hence no ordinary include guard.
+// Packs the weights of recurrent layers in the layout that products read, and converts their gradients back
+// to the layout of the op. Included once per Highway target, hence no ordinary include guard.
 
 #if defined(ISOCHRON_OPS_CPU_RECURRENT_PACKING_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ISOCHRON_OPS_CPU_RECURRENT_PACKING_INL_H_

@@ -67,9 +67,9 @@ class Walk {
     threads_ = request.inputs[0].shape.elems() >= 2 * kElemsPerThread ? request.threads : 1;
   }
 
-  /// Calls `columns(walk_rows, count)` for runs of `count` columns; walk_rows(visit) calls `visit(k, first)`
-  /// for each position k along the axis, whose elements lie at `first` and after. A count of 1 is a constant
-  /// to the compiler, which then carries in registers.
+  /// Calls `columns(walk_rows, count)` for runs of `count` columns. walk_rows(visit) calls `visit(k, first)`
+  /// for each position k along the axis; the elements of that position start at `first`. A count of 1 is a
+  /// compile-time constant, so that the carried values stay in registers.
   template <typename Columns>
   void for_each(Columns columns) const {
     for_columns(threads_, view_.outer, view_.inner, kColumns, [&](int64_t outer, int64_t begin, int64_t end) {

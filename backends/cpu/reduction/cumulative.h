@@ -1,4 +1,4 @@
-// Kernels that go along one axis and carry what they have seen. A column belongs to one thread.
+// Kernels that scan along one axis and carry the result so far. A column belongs to one thread.
 #pragma once
 
 #include <memory>

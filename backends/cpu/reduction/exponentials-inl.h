@@ -1,4 +1,4 @@
-// Exponentials of a row from its largest element on. Included once per Highway target, hence no ordinary
+// Exponentials of a row relative to its largest element. Included once per Highway target, hence no ordinary
 // include guard.
 
 #if defined(ISOCHRON_OPS_CPU_EXPONENTIALS_INL_H_) == defined(HWY_TARGET_TOGGLE)

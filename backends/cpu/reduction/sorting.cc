@@ -14,8 +14,8 @@ namespace {
 using graph::KernelArgs;
 using graph::KernelRequest;
 
-// Each element becomes an unsigned key of the same order, kept with its position: equal keys then differ by
-// position, so any way to sort gives the one stable order, and descending is the order of the complement.
+// Each element becomes an unsigned key of the same order, kept with its position. Equal keys then differ by
+// position, so every sorting algorithm gives the one stable order. Descending is the order of the complement.
 
 /// Of dtypes up to 32 bits: the key above the position.
 struct HalfEntry {
@@ -62,7 +62,7 @@ auto order_key(T element) {
   }
 }
 
-/// Up to this fraction of a line is chosen by a heap, in one pass that seldom changes it.
+/// If at most 1 / kFew of a line is kept, a heap selects it in one pass; few elements change the heap.
 constexpr int64_t kFew = 16;
 
 /// Sorts `count` entries by digits, least significant first; `spare` has room for as many. Returns where the

@@ -54,7 +54,7 @@ class BandedProductKernel final : public graph::Kernel {
   int threads_ = 1;
 };
 
-/// Where each row has the weight 1 once: rows are copied, whatever their dtype.
+/// For matrices in which each row has a single weight, 1: rows are copied, whatever their dtype.
 class SelectKernel final : public graph::Kernel {
  public:
   SelectKernel(const KernelRequest& request, int axis, const BandedMatrix& matrix)

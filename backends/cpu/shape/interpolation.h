@@ -18,7 +18,7 @@ struct BandedMatrix {
   int64_t rows() const { return static_cast<int64_t>(firsts.size()); }
 };
 
-/// Takes the axis' elements to the interpolated ones.
+/// The matrix that maps the elements of the axis to the interpolated ones.
 BandedMatrix interpolation_matrix(const element::InterpolationAxis& axis);
 /// The transpose, of `columns` rows. Precondition: `firsts` does not decrease.
 BandedMatrix transposed(const BandedMatrix& matrix, int64_t columns);

@@ -35,7 +35,7 @@ void square_sum(const T* x, int64_t count, double* result) {
   const hn::ScalableTag<double> wide;
   const hn::Rebind<T, hn::ScalableTag<double>> narrow;  // as many elements of T
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(wide));
-  // Four sums, since each waits for its own last addition.
+  // Four sums, because each addition to a sum waits for the previous one.
   auto s0 = hn::Zero(wide), s1 = hn::Zero(wide), s2 = hn::Zero(wide), s3 = hn::Zero(wide);
   int64_t i = 0;
   for (; i + 4 * lanes <= count; i += 4 * lanes) {

@@ -1,5 +1,5 @@
-// Attention and its gradient on a device: in 16 bits by the machine's library or
-// a tile of a head's queries or keys a block, whichever is faster.
+// Attention and its gradient on a device: by the machine's library (16-bit tensors only) or by this project's
+// own kernel, in which each block computes one tile of a head's queries or keys; the faster one is used.
 #include <algorithm>
 #include <utility>
 
@@ -18,7 +18,7 @@ namespace {
 using element::kAttentionTile;
 using graph::KernelRequest;
 
-/// Adds functions of one call; text in braces stands for what they are told.
+/// Builds the kernel functions of one call. Text in braces is a placeholder for an argument.
 class AttentionKernel {
  public:
   AttentionKernel(const AttentionShape& s, const KernelRequest& request)
@@ -32,14 +32,14 @@ class AttentionKernel {
     request.module->add_shared(std::string(backends::texts::kAttention));
   }
 
-  /// What the tiles of the `length` rows of each of `heads` heads of each sample do: a block each. `call`
-  /// ends with what says which of them.
+  /// The work on the rows of `heads` heads of each sample, each head with `length` rows: one block per tile
+  /// of rows. `call` is the text of the function call up to the arguments that name the tile.
   struct Tiled {
     int64_t length, heads;
     std::string call;
   };
 
-  /// One launch for all, those that take longest first.
+  /// Adds one launch for all `parts`, which are ordered so that those that take longest come first.
   void add_tiles(std::span<const Tiled> parts) {
     std::string text;
     int64_t blocks = 0;
@@ -68,10 +68,11 @@ class AttentionKernel {
 
   std::unique_ptr<graph::Kernel> take() { return std::move(kernel_); }
 
-  /// f32 or f64, in which sums run.
+  /// The type in which sums are computed: f32 or f64.
   std::string_view sum() const { return storage_type(dtype_); }
   size_t head_inputs() const { return s_.packed ? 1 : 3; }
-  /// The Heads of the inputs, the mask being the one after `others` that follow them.
+  /// The text of the Heads of the inputs. The mask is the input that comes after the heads and `others` more
+  /// inputs.
   std::string heads_text(size_t others) const {
     const std::string mask = s_.masked ? fmt::format("in{}", head_inputs() + others) : "nullptr";
     return fmt::format("Heads{{in0, in{}, in{}, {}}}", s_.packed ? 0 : 1, s_.packed ? 0 : 2, mask);
@@ -94,7 +95,8 @@ class AttentionKernel {
   std::unique_ptr<LaunchKernel> kernel_;
 };
 
-/// A call by the library, which knows no masks, and of causal ones those of as many queries as keys.
+/// A call through the library. The library supports no masks, and causal attention only for equal numbers of
+/// queries and keys.
 class ByLibrary {
  public:
   ByLibrary(const AttentionShape& s, const KernelRequest& request, cuda::AttentionSpec::Pass pass)
@@ -114,18 +116,18 @@ class ByLibrary {
              .dtype = dtype_};
   }
 
-  /// Query, key or value heads (0, 1, 2) of the call's inputs or outputs from the first on.
+  /// The query, key or value heads (`which` is 0, 1 or 2) of the call's inputs or outputs.
   Slot heads(Slot::Kind kind, int64_t which) const {
     if (!s_.packed) return {kind, static_cast<size_t>(which)};
     const int64_t before = which == 0 ? 0 : s_.heads + (which - 1) * s_.key_heads;
     return {kind, 0, static_cast<size_t>(before * s_.width) * dtype_size(dtype_)};
   }
-  /// Of a number for each query, in f32.
+  /// The size of one number per query, in f32.
   size_t row_bytes() const {
     return static_cast<size_t>(s_.batch * s_.heads * s_.queries) * dtype_size(DType::kF32);
   }
 
-  /// None where the library has no way, or there is none.
+  /// Empty if there is no library, or if it has no algorithm for the call.
   std::vector<Candidate> candidates(std::vector<Slot> tensors, size_t workspace_bytes) const {
     cuda::AttentionLibrary* library = request_.module->sources().library<cuda::AttentionSpec>();
     const bool fits = is_half(dtype_) && !s_.masked && s_.width % kAlignedElems == 0 &&
@@ -139,7 +141,7 @@ class ByLibrary {
       const size_t whole = slot.kind == Slot::kInput    ? request_.inputs[slot.index].size_bytes()
                            : slot.kind == Slot::kOutput ? request_.outputs[slot.index].size_bytes()
                                                         : workspace_bytes;
-      bytes.push_back(whole);  // of a packed tensor all it takes
+      bytes.push_back(whole);  // for a packed tensor, all of its bytes
       parts.steps.push_back(whole / static_cast<size_t>(parts.times));
     }
     if (!worth_trying(request_)) ways = working_ways(*request_.module, std::move(ways), bytes);
@@ -151,14 +153,16 @@ class ByLibrary {
  private:
   static constexpr int64_t kAlignedElems = 8;  // a head of 16 bits each begins at a multiple of 16 bytes
 
-  /// For the whole batch, or for the largest equal part of it for which there are some: the gradient's memory
-  /// grows with the square of the length. `times`: how many such parts there are.
+  /// The library's implementations for the whole batch or, if it has none, for the largest equal part of the
+  /// batch for which it has some: the gradient's memory grows with the square of the length. `times`: the
+  /// number of such parts.
   cuda::LibraryCalls ways_of_parts(cuda::AttentionLibrary& library, int64_t& times) const {
     cuda::AttentionSpec part = spec_;
     for (times = 1; times <= s_.batch; ++times) {
       if (s_.batch % times != 0) continue;
       part.batch = s_.batch / times;
-      // Each begins at a multiple of what the library asks of tensors; numbers of queries are the smallest.
+      // Each part must begin at a multiple of the library's alignment. The tensors of one number per query
+      // have the smallest parts.
       const int64_t rows = part.batch * s_.heads * s_.queries;
       if (times > 1 && rows * static_cast<int64_t>(dtype_size(DType::kF32)) % cuda::kLibraryAlignment != 0)
         break;
@@ -168,7 +172,7 @@ class ByLibrary {
     times = 1;
     return {};
   }
-  /// All that isn't a number a query is of the heads' dtype, and those numbers are f32.
+  /// Whether all tensors have the heads' dtype, except those of one number per query, which must be f32.
   bool one_dtype() const {
     const auto fits = [&](const TensorSpec& spec) {
       return spec.dtype == (spec.shape.rank() == 3 ? DType::kF32 : dtype_);
@@ -203,7 +207,7 @@ std::vector<Candidate> gradient_by_library(const AttentionShape& s, const Kernel
       call.row_bytes());
 }
 
-/// The fastest of the library's ways and of the tiles that `add_tiles` adds.
+/// The fastest of the library's algorithms and the project's own kernel, whose tiles `add_tiles` adds.
 template <typename AddTiles>
 std::unique_ptr<graph::Kernel> choose_attention(const AttentionShape& s, const KernelRequest& request,
                                                 std::vector<Candidate> candidates,

@@ -95,7 +95,7 @@ struct TileSource {
   }
 };
 
-/// Copies to a tile. A warp has neighbours.
+/// Copies to a tile. A warp has neighbors.
 template <unsigned kAcross, typename Sum, typename A>
 ISOCHRON_SCALAR void load_tile(Sum (*tile)[kPitch], const A& source) {
   constexpr unsigned kThreads = kAcross * kAcross;

@@ -85,7 +85,7 @@ ISOCHRON_SCALAR T widen(T x) {
   return x;
 }
 
-/// Neighbouring elements, which are loaded and stored at once where their address allows it.
+/// Neighboring elements, which are loaded and stored at once where their address allows it.
 template <typename T, int kCount>
 struct alignas(sizeof(T) * kCount) Pack {
   T of[kCount];

@@ -19,23 +19,26 @@ using graph::ReduceKind;
 
 constexpr int64_t kBlock = 256;
 constexpr int64_t kBlocksEach = 8;  // of a multiprocessor, in a loop over elements
-constexpr int64_t kWarp = 32;       // neighbouring addresses are read at once
+constexpr int64_t kWarp = 32;       // neighboring addresses are read at once
 constexpr int64_t kFoldsEach = 16;  // elements that a thread folds before more blocks are worth it
 constexpr int64_t kMostSplits = 256;
-// Elements, for each thread of a block on each multiprocessor, up to which one launch folds and stores them.
+// Up to this many elements per thread, with one block on each multiprocessor, a single launch both folds the
+// elements and stores them.
 constexpr int64_t kMostTogether = 2;
-constexpr int64_t kFoldsTogether = 2;  // kFoldsEach there, where a thread waits for each of them
+constexpr int64_t kFoldsTogether = 2;  // kFoldsEach in that launch, in which a thread waits for each fold
 constexpr int64_t kWidestAccess = 16;  // bytes that a thread loads or stores at once
 
-/// As many columns, where there are, as threads that read neighbouring addresses at once.
+/// How many columns the threads of a warp read side by side: a power of two, enough for all columns but at
+/// most kWarp.
 int64_t columns_side_by_side(int64_t columns) {
   int64_t across = 1;
   while (across < std::min(kWarp, columns)) across *= 2;
   return across;
 }
 
-/// Blocks of kBlock threads that fold `count` elements for each of `results`, of which a block has at least
-/// `least_across`; a thread folds `folds_each` before more blocks are worth it.
+/// Splits the folding of `count` elements for each of `results` results into blocks of kBlock threads. A
+/// block handles at least `least_across` results. A thread folds at least `folds_each` elements before the
+/// elements are split over more blocks.
 ColumnBlocks split_blocks(int64_t count, int64_t results, int64_t least_across, int64_t multiprocessors,
                           int64_t folds_each) {
   int64_t along = 1;
@@ -50,7 +53,7 @@ std::string functions_of(DType dtype) {
   return dtype == DType::kBool ? "Truth" : fmt::format("Whole<{}>", storage_type(dtype));
 }
 
-/// Whether the CPU's kernels have it too.
+/// Whether `op` is defined on `dtype`, as in the CPU's kernels.
 bool is_defined(ElementOp op, DType dtype) {
   const bool predicate = op == ElementOp::kIsNan || op == ElementOp::kIsFinite;
   const bool comparison = op >= ElementOp::kEqual && op <= ElementOp::kGreaterEqual;
@@ -129,8 +132,8 @@ class Writer {
         reduced.push_back(folded_axes(o));
       }
     }
-    // Plain outputs last, for they may overwrite what all read; where there are few elements, with the last
-    // reductions, which see each of them once as well.
+    // Plain outputs are stored last, because they may overwrite the operands. If there are few elements, they
+    // are stored by the last reduction kernel, which also visits every element once.
     const bool together =
         !reduced.empty() && program_.shape.elems() <= kMostTogether * multiprocessors_ * kBlock;
     for (size_t r = 0; r < reduced.size(); ++r)
@@ -140,7 +143,7 @@ class Writer {
   }
 
  private:
-  /// Those of a reduced output along which there is more than one element.
+  /// The axes of a reduced output that have more than one element.
   Axes folded_axes(size_t o) const {
     Axes axes;
     for (const int64_t axis : program_.outputs[o].axes)
@@ -159,7 +162,7 @@ class Writer {
     return text + "void* workspace";
   }
 
-  /// Which registers `of` are computed from, these included.
+  /// Marks the registers that the registers `of` are computed from, including `of` themselves.
   std::vector<bool> needed_for(std::span<const int> of) const {
     const size_t operands = program_.operands.size();
     std::vector<bool> needed(operands + program_.code.size());
@@ -173,7 +176,8 @@ class Writer {
     return needed;
   }
 
-  /// Registers `of` and what they are computed from, for element `i` or the `e`-th of a pack from there.
+  /// Text that computes the registers `of` and everything they depend on, for element `i` or for the `e`-th
+  /// element of the pack that starts there.
   std::string compute(std::span<const int> of, int64_t pack = 1) const {
     const size_t operands = program_.operands.size();
     const std::vector<bool> needed = needed_for(of);
@@ -210,7 +214,7 @@ class Writer {
                        offset_text(pack == 1 || same ? "i" : "(i + e)", axes));
   }
 
-  /// Whether the elements of operand `r` for `pack` elements from a multiple of that lie side by side.
+  /// Whether operand `r` is contiguous in each run of `pack` elements that starts at a multiple of `pack`.
   bool lies_in_packs(size_t r, int64_t pack) const {
     if (program_.operands[r].immediate) return false;
     const std::vector<IndexAxis> axes = axes_of(r);
@@ -221,8 +225,8 @@ class Writer {
     return static_cast<int64_t>(dtype_size(program_.register_dtype(program_.outputs[o].reg)));
   }
 
-  /// How many neighbouring elements a thread computes, so that its widest access is kWidestAccess; 1 where
-  /// the device has threads enough to wait for elements one by one.
+  /// How many neighboring elements each thread computes, chosen so that its widest access has kWidestAccess
+  /// bytes. It is 1 if there are too few elements to keep all the device's threads busy that way.
   int64_t pack_of(std::span<const size_t> outputs, const std::vector<bool>& needed) const {
     const int64_t elems = program_.shape.elems();
     int64_t widest = 1;
@@ -260,7 +264,7 @@ class Writer {
     return fmt::format("out{}[{}] = Store<{}>::of({});\n", output, index, stored_as(output), value);
   }
 
-  /// Whether all that is loaded or stored in packs begins at a multiple of one.
+  /// The text of a condition: all tensors that are loaded or stored in packs begin at a multiple of a pack.
   std::string aligned_text(std::span<const size_t> outputs, const std::vector<bool>& needed,
                            int64_t pack) const {
     std::string text;
@@ -321,11 +325,11 @@ class Writer {
     source_.launches.push_back({function, {static_cast<unsigned>(blocks), 1}, kBlock});
   }
 
-  /// What it takes to fold one of the outputs.
+  /// The data needed to fold one of the outputs.
   struct Fold {
     size_t output;
     DType dtype;
-    std::string type, of, identity, parts;  // what is folded as; how; an array of one a thread
+    std::string type, of, identity, parts;  // fold type, function, identity; array of one part per thread
   };
   Fold fold_of(size_t o) const {
     const ElementProgram::Output& output = program_.outputs[o];
@@ -340,9 +344,10 @@ class Writer {
             fmt::format("parts{}", o)};
   }
 
-  /// All outputs that are reduced along these axes, and `plain` ones. 256 threads of a block fold for
-  /// `across` results, `along` for each of them, then join what they have as a tree. Where blocks share
-  /// results, the last of them that is done folds what all have left, in one order.
+  /// Writes a kernel for all outputs that are reduced along these axes, and for the `plain` outputs. The 256
+  /// threads of a block fold `across` results, with `along` threads per result, and then combine their
+  /// partial results as a tree. If several blocks share a result, the last block to finish combines the
+  /// partial results of all of them in a fixed order.
   void write_reductions(const Axes& reduced, std::span<const size_t> plain) {
     const Shape& shape = program_.shape;
     const Strides strides = contiguous_strides(shape);
@@ -364,7 +369,7 @@ class Writer {
       if (shape[a] > 1) inner_folded = folded;
     }
     if (results == 0) return;
-    // Neighbouring threads read neighbouring elements: those that are folded, or those of other results.
+    // Neighboring threads read neighboring elements: those that are folded, or those of other results.
     const auto [along, blocks, splits] =
         split_blocks(count, results, inner_folded ? 1 : columns_side_by_side(results), multiprocessors_,
                      plain.empty() ? kFoldsEach : kFoldsTogether);
@@ -443,7 +448,8 @@ class Writer {
                                 splits > 1 ? blocks : 0});
   }
 
-  /// Joins what the threads of each result have folded; the first of them then has all.
+  /// Combines the partial results of the threads of each result; the first thread then has the complete
+  /// result.
   void write_tree(const std::vector<Fold>& folds, int64_t along) {
     for (const Fold& fold : folds)
       source_.text += fmt::format("  {}[part] = folded{};\n", fold.parts, fold.output);
@@ -494,7 +500,7 @@ class Writer {
     }
   }
   static std::string cast_of(DType dtype) { return fmt::format("Cast<{}>::of", computed_type(dtype)); }
-  /// With places for a cast and for what was folded.
+  /// A format string with placeholders for a cast and for the folded value.
   static std::string result_of(ReduceKind kind, int64_t count) {
     return kind == ReduceKind::kMean ? fmt::format("{{0}}({{1}} * (1.0 / {}))", count) : "{0}({1})";
   }
@@ -503,7 +509,7 @@ class Writer {
   const std::string name_;
   const int64_t multiprocessors_;
   const std::string index_type_;
-  std::vector<std::string> addresses_;  // of operands; empty: of the one that is the variable `sum`
+  std::vector<std::string> addresses_;  // of operands; empty for the operand that is the variable `sum`
   ElementSource source_;
 };
 

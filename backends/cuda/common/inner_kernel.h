@@ -1,4 +1,4 @@
-// Kernels for a device that use another op's.
+// Another op's kernel, for use within a kernel for a device.
 #pragma once
 
 #include <array>

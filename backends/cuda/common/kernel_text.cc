@@ -33,7 +33,7 @@ std::string offset_text(const std::string& index, const std::vector<IndexAxis>& 
     const auto& [extent, stride] = axes[a];
     std::string term = below == 1 ? index : fmt::format("{} / {}{}", index, below, suffix);
     if (a > 0)
-      term = fmt::format("({}) % {}{}", term, extent, suffix);  // the outermost stays within by itself
+      term = fmt::format("({}) % {}{}", term, extent, suffix);  // the outermost index is in range anyway
     if (stride != 0) text += fmt::format("{}({}) * {}{}", text.empty() ? "" : " + ", term, stride, suffix);
     below *= extent;
   }

@@ -14,13 +14,13 @@
 
 namespace isochron::ops {
 
-/// An axis, or neighbouring ones that count on in one stride.
+/// An axis, or neighboring ones that count on in one stride.
 struct IndexAxis {
   int64_t extent;
   int64_t stride;
 };
 
-/// Outermost first; those of one extent are left out, neighbours that count on are joined.
+/// Outermost first; those of one extent are left out, neighbors that count on are joined.
 std::vector<IndexAxis> joined_axes(std::span<const IndexAxis> axes);
 /// Those of `shape` with `strides`, joined.
 std::vector<IndexAxis> joined_axes(const Shape& shape, const Strides& strides);

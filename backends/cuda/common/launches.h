@@ -1,4 +1,4 @@
-// A kernel for a device that is some launches, one after the other.
+// A kernel for a device that consists of launches, one after the other.
 #pragma once
 
 #include <algorithm>
@@ -28,31 +28,35 @@ struct Slot {
   }
 };
 
-/// What the driver takes for an argument that is an address: where that address is.
+/// The form in which the driver takes an address as an argument: a pointer to the address.
 inline void* argument_of(std::byte* const& address) { return const_cast<std::byte**>(&address); }
 
-/// A number of rows, columns or places that a kernel counts by 32 bits. Throws kUnsupported for more.
+/// A number of rows, columns or places as the 32-bit number that a kernel counts with. Throws kUnsupported if
+/// it doesn't fit.
 unsigned counted(const graph::KernelRequest& request, int64_t count);
 
-/// `blocks` in a row, of `threads`. Throws kUnsupported for more than a launch has.
+/// A one-dimensional grid of `blocks` blocks of `threads` threads. Throws kUnsupported if a launch can't have
+/// so many.
 cuda::LaunchSize row_of_blocks(const graph::KernelRequest& request, int64_t blocks, unsigned threads);
 
 class LaunchKernel final : public graph::Kernel {
  public:
   explicit LaunchKernel(const graph::KernelRequest& request);
 
-  /// A function of the request's module with this body, whose parameters are `const IN0* in0`, ..., `OUT0*
-  /// out0`, ..., `void* workspace`, with the names `type` gives the call's dtypes; outputs that nobody reads
-  /// are null. The body of one whose threads wait for each other begins with "// threads meet".
+  /// Adds a function with this body to the request's module. Its parameters are `const IN0* in0`, ..., `OUT0*
+  /// out0`, ..., `void* workspace`; `type` gives the type names for the call's dtypes. Outputs that nobody
+  /// reads are null. The body must begin with "// threads meet" if threads of a block wait for each other.
   void add(const graph::KernelRequest& request, std::string_view body, const cuda::LaunchSize& size,
            std::string_view (*type)(DType) = storage_type) {
     add(request, body, size, all_, type);
   }
-  /// One with these parameters and `workspace`. `arrivals`: how many elements of that array (KernelModule) it
-  /// takes; not 0: its last parameter is `unsigned arrival`, the first of them.
+  /// Adds a function whose parameters are `slots` and `workspace`. `arrivals`: how many elements of that
+  /// array (KernelModule) the function uses. If not 0, its last parameter is `unsigned arrival`, the index of
+  /// the first one.
   void add(const graph::KernelRequest& request, std::string_view body, const cuda::LaunchSize& size,
            std::vector<Slot> slots, std::string_view (*type)(DType) = storage_type, int64_t arrivals = 0);
-  /// One whose threads each run `body`, without those above, for one `i` in [0, elems); none for none.
+  /// Adds a function whose threads each run `body` for one `i` in [0, elems); surplus threads do nothing.
+  /// Adds nothing if `elems` is 0.
   void add_loop(const graph::KernelRequest& request, int64_t elems, std::string_view body,
                 std::vector<Slot> slots, std::string_view (*type)(DType) = storage_type);
   /// The same with all of the call's tensors.
@@ -62,10 +66,11 @@ class LaunchKernel final : public graph::Kernel {
   }
   /// An element program whose operands are the call's inputs and whose outputs are its outputs.
   void add_program(const graph::ElementProgram& program) { add_program(program, all_); }
-  /// One whose operands and outputs are these.
+  /// Adds an element program whose operands and outputs are `slots`.
   void add_program(const graph::ElementProgram& program, std::vector<Slot> slots);
 
-  /// The sums of the columns of (rows, columns), added up as they are computed with and stored as `to`.
+  /// Adds the column sums of a (rows, columns) tensor, computed in the compute type of `to` and stored as
+  /// `to`.
   void add_row_sums(const Shape& shape, DType from, DType to, std::vector<Slot> slots);
 
   void need_workspace(size_t bytes) { workspace_bytes_ = std::max(workspace_bytes_, bytes); }
@@ -80,7 +85,7 @@ class LaunchKernel final : public graph::Kernel {
     std::vector<Slot> slots;
     std::vector<std::byte*> addresses;
     std::unique_ptr<unsigned> arrival;
-    std::vector<void*> arguments;  // where those are
+    std::vector<void*> arguments;  // pointers to `addresses` and `arrival`
   };
   void add_launch(const std::string& function, const cuda::LaunchSize& size, std::vector<Slot> slots,
                   int64_t arrivals = 0);

@@ -1,5 +1,5 @@
-// Files of this folder and its neighbours as text, for compilers at run time (isochron_texts in
-// cmake/IsochronTargets.cmake).
+// Files of this folder and its neighbors as text, for compilation at run time (isochron_texts in
+// cmake/IsochronTargets.cmake). "Behind": the named texts must come first.
 #pragma once
 
 #include <string_view>

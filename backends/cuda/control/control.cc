@@ -9,7 +9,7 @@
 namespace isochron::ops {
 namespace {
 
-/// `body` in a part that runs under `condition`.
+/// Captures `body` as a conditional node that runs under `condition`.
 void capture_body(cuda::Context& context, cuda::Stream stream, cuda::Condition condition, bool repeats,
                   const EnqueueFunction& body) {
   const cuda::Stream within = context.begin_body(stream, condition, repeats);
@@ -18,7 +18,7 @@ void capture_body(cuda::Context& context, cuda::Stream stream, cuda::Condition c
   } catch (...) {
     try {
       context.end_body(within);
-    } catch (const Error&) {  // says less than what broke it
+    } catch (const Error&) {  // less informative than the original error
     }
     throw;
   }

@@ -1,5 +1,5 @@
-// Parts of a device's work that run under conditions which only the device knows: conditional nodes in what
-// is captured; elsewhere the host reads the condition, and waits for it.
+// Work on a device under conditions that only the device knows. In a graph capture, it becomes conditional
+// nodes; otherwise the host waits for the condition and reads it.
 #pragma once
 
 #include <functional>
@@ -9,7 +9,7 @@
 
 namespace isochron::ops {
 
-/// What puts work in the stream that it is given.
+/// Enqueues work in the stream that it is given.
 using EnqueueFunction = std::function<void(cuda::Stream stream)>;
 
 class DeviceControl {
@@ -17,10 +17,10 @@ class DeviceControl {
   /// Adds its functions to the module.
   explicit DeviceControl(cuda::KernelModule& module);
 
-  /// `body` where the bool at `predicate`, on the device, is `wanted`.
+  /// Runs `body` if the bool at `predicate`, on the device, is `wanted`.
   void run_if(cuda::Stream stream, const std::byte* predicate, bool wanted,
               const EnqueueFunction& body) const;
-  /// `body`, which must set the bool at `predicate` anew, again and again while it is true.
+  /// Repeats `body` while the bool at `predicate` is true. `body` must set it anew each time.
   void run_while(cuda::Stream stream, const std::byte* predicate, const EnqueueFunction& body) const;
   cuda::Context& context() const { return module_.context(); }
 
@@ -32,7 +32,7 @@ class DeviceControl {
   size_t set_;
 };
 
-/// What loops do between their bodies.
+/// The operations of loops between their bodies.
 class DeviceLoop {
  public:
   /// Adds its functions to the module.
@@ -40,9 +40,9 @@ class DeviceLoop {
 
   void set_number(cuda::Stream stream, std::byte* number, int64_t value) const;
   void count_iteration(cuda::Stream stream, std::byte* iteration) const;
-  /// Sets the bool at `continues`: false from iteration `bound` on.
+  /// Sets the bool at `continues` to whether `iteration` is below `bound`.
   void test_bound(cuda::Stream stream, const std::byte* iteration, int64_t bound, std::byte* continues) const;
-  /// Copies `bytes` to that row of `stack` whose number, an i64, is at `index`.
+  /// Copies `bytes` bytes to the row of `stack` whose number is the i64 at `index`.
   void save_row(cuda::Stream stream, const std::byte* row, std::byte* stack, const std::byte* index,
                 size_t bytes) const;
 

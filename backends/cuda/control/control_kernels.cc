@@ -1,4 +1,4 @@
-// Kernels of the ops with sub-graphs, as conditional parts of what is recorded.
+// Kernels of the ops with sub-graphs, as conditional nodes of the captured graph.
 #include "isochron/backends/common/sub_graph_kernels.h"
 #include "isochron/backends/cuda/control/control.h"
 #include "isochron/backends/cuda/factories.h"
@@ -42,7 +42,8 @@ class DeviceWhileKernel final : public WhileKernel {
       condition_.plan().enqueue(stream);
       cuda::copy_within(control_.context(), continues, condition_.plan().output(0), sizeof(bool), stream);
     };
-    // Beyond the bound the condition isn't asked: it may read what is there for so many iterations alone.
+    // The condition isn't evaluated beyond the bound: it may read data that exists only for that many
+    // iterations.
     const auto test = [&](cuda::Stream stream) {
       if (bound_ < 0) return ask(stream);
       loop_.test_bound(stream, iteration, bound_, continues);
@@ -82,7 +83,7 @@ class DeviceUpdateIfKernel final : public UpdateIfKernel {
   DeviceControl control_;
 };
 
-/// All steps one after the other in what is recorded.
+/// Enqueues all steps one after the other.
 class DeviceScanKernel final : public ScanKernel {
  public:
   explicit DeviceScanKernel(const KernelRequest& request)

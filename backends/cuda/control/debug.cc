@@ -14,7 +14,7 @@ using graph::KernelRequest;
 
 constexpr size_t kNotFiniteBytes = 2 * sizeof(unsigned long long);  // of debug_text.h
 
-/// `text` within a format of printf, in a literal.
+/// `text` as part of a printf format in a string literal.
 std::string format_text(std::string_view text) {
   std::string result;
   for (const char c : text) {
@@ -49,7 +49,7 @@ std::unique_ptr<graph::Kernel> prepare_print_cuda(const KernelRequest& request) 
   }
   if (x.shape.elems() == 0) format += " ";
   if (x.shape.elems() > kShown) format += " ...";
-  // In one call, so that no other line is put between.
+  // A single call, so that no other output comes in between.
   kernel->add(request, fmt::format("ISOCHRON_PRINT(\"{})\\n\"{});", format, numbers),
               row_of_blocks(request, 1, 1), {{Slot::kInput, 0}});
   kernel->add_loop(request, x.shape.elems(), "if (out0 != in0) out0[i] = in0[i];", moved_type);

@@ -21,13 +21,13 @@ namespace {
 
 using graph::KernelRequest;
 
-/// Whether 32 bits count the pixels of all images, and the products of a pixel.
+/// Whether 32 bits are enough to count the pixels of all images and the products of a pixel.
 bool tiles_count(const ConvolutionShape& s) {
   return std::max(s.batch * std::max(s.input_pixels(), s.output_pixels()),
                   s.window_elems() * std::max(s.channels, s.outputs)) < int64_t{1} << 31;
 }
 
-/// A convolution, or one of its gradients, as a product a group.
+/// A convolution, or one of its gradients, as one product per group.
 class ByTiles {
  public:
   ByTiles(const KernelRequest& request, const ConvolutionShape& s, const ProductExtents& extents)
@@ -40,8 +40,8 @@ class ByTiles {
             request.inputs[0].str(), request.inputs[1].str());
   }
 
-  /// `function` of convolution_text.h for `elems` elements, which `result` stores. `bias`: an argument of its
-  /// template, or empty.
+  /// A kernel that calls `function` of convolution_text.h for `elems` elements, which the text `result`
+  /// stores. `bias`: a template argument of `function`, or empty.
   Candidate kernel(std::string_view function, int64_t elems, std::string_view result,
                    std::string_view bias = "") const {
     auto kernel = std::make_unique<LaunchKernel>(request_);
@@ -64,13 +64,13 @@ class ByTiles {
   const std::string_view sum_;
 };
 
-/// What stores the sums of a convolution, or of its gradient for the images.
+/// The text that stores the sums of a convolution, or of its gradient with respect to the images.
 std::string plain_result(ConvolutionPass pass, const ConvolutionShape& s, const KernelRequest& request) {
   const bool bias = pass == ConvolutionPass::kForward && request.inputs.size() == 3;
   return bias ? fmt::format("put(out0 + i, sum + widen(in2[i % {}u]));", s.outputs) : "put(out0 + i, sum);";
 }
 
-/// `result` stores the sums, but of the gradients of weights and bias.
+/// `result`: the text that stores the sums, except those of the gradients of weights and bias.
 Candidate prepare_by_tiles(ConvolutionPass pass, const ConvolutionShape& s, const KernelRequest& request,
                            std::string_view result) {
   const int64_t in_pixels = s.batch * s.input_pixels(), out_pixels = s.batch * s.output_pixels();
@@ -116,10 +116,10 @@ cuda::ConvolutionSpec library_spec(ConvolutionPass pass, const ConvolutionShape&
   return spec;
 }
 
-/// A call by the library, whose kernel has its outputs first and is of the images' dtype: a copy at the
-/// beginning of the workspace. Behind it, where a gradient of weights pads one side of an axis more than the
-/// other, lies a copy of the images with their padding: some of cuDNN's ways take both sides for alike and
-/// are wrong.
+/// A call through the library. The library's kernel tensor has the outputs as its first axis and the images'
+/// dtype, so it is a copy at the beginning of the workspace. For a weight gradient with unequal padding on
+/// the two sides of an axis, a zero-padded copy of the images follows: some of cuDNN's engines assume that
+/// both sides are equal and give wrong results.
 class ByLibrary {
  public:
   ByLibrary(ConvolutionPass pass, const ConvolutionShape& s, const KernelRequest& request)
@@ -158,7 +158,7 @@ class ByLibrary {
     return parts;
   }
 
-  /// Of images, kernel and results.
+  /// The sizes of images, kernel and results.
   std::vector<size_t> bytes() const {
     const size_t size = dtype_size(dtype_);
     return {image_bytes(), kernel_bytes(),
@@ -167,7 +167,7 @@ class ByLibrary {
 
  private:
   static bool is_even(const cuda::ConvolutionSpec::Axis& axis) { return axis.before == axis.after; }
-  /// The images that are convolved are those with their padding from now on.
+  /// From now on, the convolution uses copies of the images that include the padding.
   void pad() {
     for (cuda::ConvolutionSpec::Axis& axis : spec_.axis) {
       before_.push_back(axis.before);
@@ -233,7 +233,7 @@ class ByLibrary {
                      {{Slot::kInput, 2}, {Slot::kOutput, 0}});
     return kernel;
   }
-  /// Elements of a kernel's output.
+  /// The number of kernel elements per output channel.
   int64_t rows() const { return s_.window_elems() * s_.group_channels(); }
 
   const ConvolutionPass pass_;
@@ -242,7 +242,7 @@ class ByLibrary {
   const DType dtype_;
   const int64_t kernel_elems_;
   cuda::ConvolutionSpec spec_;
-  std::vector<int64_t> before_;  // of each axis of padded images; none: they aren't
+  std::vector<int64_t> before_;  // padding before each axis, for padded images; otherwise empty
 };
 
 }  // namespace
@@ -257,7 +257,7 @@ std::unique_ptr<graph::Kernel> prepare_convolution_cuda(ConvolutionPass pass, co
       pass == ConvolutionPass::kWeightGradient ? request.inputs[1].dtype : request.outputs[0].dtype;
   if (library == nullptr || empty || dtype == DType::kF64 || other != dtype)
     return prepare_by_tiles(pass, s, request, plain_result(pass, s, request)).kernel;
-  // In f32 the library's ways to sum over all pixels that give the same bits at each run are slow.
+  // In f32, the library's bitwise reproducible algorithms for sums over all pixels are slow.
   const bool first =
       pass == ConvolutionPass::kWeightGradient && dtype == DType::kF32 && !request.module->tf32();
   const bool tiles = tiles_count(s) && (first || worth_trying(request));

@@ -9,7 +9,8 @@
 namespace isochron::ops {
 namespace {
 
-/// What an element of the result is, `from` being where its image begins in what it is computed from.
+/// The text of an element of the result. `from`: the beginning of its image in the tensor that it is computed
+/// from.
 std::string element_text(Pooling pooling, std::string_view sum, const std::string& from, int64_t channels,
                          bool count_padding) {
   const std::string rest = fmt::format("{}u, pixel", channels);

@@ -1,5 +1,5 @@
-// Matrix products with factors in 8 bits on a device: rounded to bytes in the workspace, which the machine's
-// library multiplies; where it doesn't, to numbers in 16 bits that are the same.
+// Matrix products with 8-bit operands on a device. The operands are rounded to bytes in the workspace, which
+// the machine's library multiplies. If it can't, they are rounded to the same numbers in 16 bits.
 #include <array>
 #include <memory>
 #include <mutex>
@@ -25,7 +25,7 @@ using cuda::ProductSpec;
 using graph::KernelArgs;
 using graph::KernelRequest;
 
-/// One of the two factors, and where it lies in the workspace.
+/// One of the two operands, and where it lies in the workspace.
 struct Factor {
   size_t input;
   std::string format;  // "e4m3", "e5m2"
@@ -50,7 +50,7 @@ std::array<Factor, 2> factors_of(const KernelRequest& request) {
           Factor{1, request.attributes.get<std::string>("b_format"), request.inputs[1].shape.elems()}};
 }
 
-/// Rounded factors in bf16, which holds them, multiplied as such.
+/// Multiplies the rounded operands in bf16, which represents them exactly.
 class In16Bits final : public graph::Kernel {
  public:
   explicit In16Bits(const KernelRequest& request)
@@ -90,8 +90,8 @@ class In16Bits final : public graph::Kernel {
   size_t bytes_ = 0;
 };
 
-/// The product as the library takes it, for which rows are columns: of bytes that lie along the summed axis
-/// in both factors. None where it doesn't: see ProductSpec.
+/// The product for the library, which is column-major. Both operands are bytes and contiguous along the
+/// summed axis. None if the library doesn't support the call: see ProductSpec.
 std::optional<ProductSpec> product_spec(const KernelRequest& request, const MatmulGeometry& g) {
   constexpr int64_t kMultiple = 16;
   if (g.batch.elems() != 1 || g.m == 0 || g.n == 0 || g.k == 0) return {};
@@ -112,7 +112,7 @@ std::optional<ProductSpec> product_spec(const KernelRequest& request, const Matm
                      .b_bytes = format("a_format")};
 }
 
-/// None where the device or the library has no way.
+/// Empty if the device or the library has no algorithm for the call.
 std::vector<Candidate> by_library(const KernelRequest& request) {
   constexpr int kFirstWithUnits = 89;  // compute capability
   const auto& device = request.module->device();

@@ -65,7 +65,7 @@ std::unique_ptr<graph::Kernel> prepare_blend_cuda(const KernelRequest& request) 
                     {ElementOp::kCast, spec.dtype, {2}},         // 7
                     {ElementOp::kMul, spec.dtype, {6, 1}},       // 8
                     {ElementOp::kEqual, DType::kBool, {0, 5}},   // 9
-                    {ElementOp::kWhere, spec.dtype, {9, 4, 8}},  // 10: a counts for nothing where alpha is 0
+                    {ElementOp::kWhere, spec.dtype, {9, 4, 8}},  // 10: a is ignored if alpha is 0
                     {ElementOp::kMul, spec.dtype, {7, 3}},       // 11
                     {ElementOp::kAdd, spec.dtype, {10, 11}}};    // 12
     program.outputs = {{12}};

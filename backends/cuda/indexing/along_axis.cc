@@ -1,4 +1,4 @@
-// Elements found by an index each along an axis, and triangles of matrices, on a device.
+// Ops that find each element by an index along an axis, and triangles of matrices, on a device.
 #include <algorithm>
 
 #include "isochron/backends/common/axis_view.h"
@@ -12,7 +12,7 @@ namespace {
 
 using graph::KernelRequest;
 
-/// What a sum of elements is kept in; integers wrap around.
+/// The type in which sums of elements are kept; integers wrap around.
 std::string_view sum_type(DType dtype) {
   switch (dtype) {
     case DType::kI64:
@@ -24,7 +24,7 @@ std::string_view sum_type(DType dtype) {
   }
 }
 
-/// A thread a column, which adds its elements one after the other.
+/// One thread per column, which adds the column's elements one after the other.
 void add_by_columns(LaunchKernel& kernel, const KernelRequest& request) {
   const TensorSpec &updates = request.inputs[0], &sums = request.outputs[0];
   const AxisView from(updates.shape, axis_of(request)), to(sums.shape, axis_of(request));
@@ -44,7 +44,8 @@ void add_by_columns(LaunchKernel& kernel, const KernelRequest& request) {
   if (apart) kernel.add_loop(request, sums.shape.elems(), fmt::format("put(out0 + i, {}[i]);", kept));
 }
 
-/// Each column's indices are sorted with their places; a thread a run of equal ones adds their updates up.
+/// Sorts each column's indices together with their places. Then one thread per run of equal indices adds up
+/// their updates.
 void add_by_runs(LaunchKernel& kernel, const KernelRequest& request) {
   const TensorSpec &updates = request.inputs[0], &sums = request.outputs[0];
   const AxisView from(updates.shape, axis_of(request)), to(sums.shape, axis_of(request));
@@ -116,7 +117,7 @@ std::unique_ptr<graph::Kernel> prepare_put_add_along_axis_cuda(const KernelReque
   return kernel;
 }
 
-/// The result may lie where the input lies.
+/// The result may be stored in the memory of the input.
 std::unique_ptr<graph::Kernel> prepare_triangle_cuda(const KernelRequest& request) {
   auto kernel = std::make_unique<LaunchKernel>(request);
   const Shape& shape = request.inputs[0].shape;

@@ -1,4 +1,4 @@
-// Row-sparse gradients with each row once on a device.
+// Coalescing of row-sparse gradients, so that each row occurs once, on a device.
 #include "isochron/backends/cuda/common/texts.h"
 #include "isochron/backends/cuda/factories.h"
 #include "isochron/backends/cuda/reduction/axis_scan.h"
@@ -7,8 +7,8 @@
 
 namespace isochron::ops {
 
-/// Indices are sorted with their positions; a scan numbers the rows, the runs of equal ones, and then each
-/// row is added up in the order of the positions.
+/// Indices are sorted with their positions. A scan then numbers the rows, i.e. the runs of equal indices.
+/// Finally, each row is summed in the order of the positions.
 std::unique_ptr<graph::Kernel> prepare_coalesce_rows_cuda(const graph::KernelRequest& request) {
   auto kernel = std::make_unique<LaunchKernel>(request);
   const TensorSpec &updates = request.inputs[0], &indices = request.inputs[1];
@@ -30,7 +30,8 @@ std::unique_ptr<graph::Kernel> prepare_coalesce_rows_cuda(const graph::KernelReq
   const int64_t padding = request.attributes.get<int64_t>("padding");
   if (padding >= 0)
     sort.load = fmt::format("in1[place] == {} ? NarrowEntry::last() : {}", padding, sort.load);
-  // The workspace: sorted entries, then the first of them of each row, then what the sort and the scan need.
+  // The workspace: the sorted entries, then the first entry of each row, then the memory of the sort and the
+  // scan.
   const size_t starts_from = checked_mul(static_cast<size_t>(count), sort.entry_bytes());
   const size_t others_from = (starts_from + static_cast<size_t>(count) * sizeof(uint32_t) + 15) / 16 * 16;
   constexpr std::string_view kEntries = "static_cast<NarrowEntry*>(workspace)";

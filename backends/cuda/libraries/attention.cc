@@ -1,4 +1,4 @@
-// Attention by cuDNN: as the operations that it is made of, which the library knows as one.
+// Attention by cuDNN, described by its basic operations, which the library recognizes as attention.
 #include "isochron/backends/cuda/libraries/attention.h"
 
 #ifdef ISOCHRON_CUDA
@@ -43,7 +43,7 @@ struct Tensor {
   Layout layout;
 };
 
-/// Builds a graph. What operations result in is a value within it, unless they are told where it goes.
+/// Builds a graph. The result of an operation is a value within the graph unless a destination is given.
 class Builder {
  public:
   Builder(const cudnn::Planner& planner, size_t tensors) : planner_(planner), graph_{.tensors = tensors} {}
@@ -93,7 +93,7 @@ class Builder {
         .set(CUDNN_ATTR_OPERATION_REDUCTION_DESC, how);
     graph_.add(std::move(operation));
   }
-  /// Of one or two operands.
+  /// Applies an operation with one or two operands.
   void apply(cudnnPointwiseMode_t mode, const Tensor& x, const Tensor* b, const Tensor& to) {
     Descriptor operation = pointwise(mode, CUDNN_DATA_FLOAT, x, to);
     if (b != nullptr) operation.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, *b->descriptor);
@@ -118,7 +118,7 @@ class Builder {
     graph_.add(std::move(operation));
     return to;
   }
-  /// `x` where a row's number is at least its column's, `other` elsewhere.
+  /// `x` at elements whose row index is at least the column index, `other` elsewhere.
   Tensor lower_triangle(const Tensor& x, const Tensor& other) {
     const auto index = [&](int64_t axis) {
       const Tensor to = value(x.layout, CUDNN_DATA_INT32);
@@ -150,7 +150,7 @@ class Builder {
     made.finalize();
     return {&graph_.keep(std::move(made)), layout};
   }
-  /// Not whole yet. `axis`: of an index.
+  /// A pointwise operation that isn't finalized yet. `axis`: of an index.
   Descriptor pointwise(cudnnPointwiseMode_t mode, cudnnDataType_t type, const Tensor& x, const Tensor& to,
                        int64_t axis = -1) {
     Descriptor& how = graph_.keep(planner_.make(CUDNN_BACKEND_POINTWISE_DESCRIPTOR));
@@ -169,7 +169,7 @@ class Builder {
   int64_t values_ = 0;
 };
 
-/// The tensors of a call, in the order that AttentionSpec tells.
+/// The tensors of a call, in the order given at AttentionSpec.
 class Shapes {
  public:
   explicit Shapes(const AttentionSpec& spec) : s_(spec) {}
@@ -179,7 +179,7 @@ class Shapes {
   Layout keys() const { return heads(s_.keys, s_.key_heads, s_.key_step); }
   Layout scores() const { return dense(s_.queries, s_.keys); }
   Layout rows() const { return dense(s_.queries, 1); }
-  /// Of keys as if each head of queries had its own.
+  /// The layout of keys if each head of queries had its own.
   Layout keys_of_all() const { return dense(s_.keys, s_.width); }
 
  private:
@@ -236,12 +236,12 @@ cudnn::Operations gradient(const cudnn::Planner& planner, const AttentionSpec& s
 
   const Tensor of_rows = graph.value(shapes.rows());
   graph.reduce(CUDNN_REDUCE_TENSOR_ADD, graph.apply(CUDNN_POINTWISE_MUL, dy, y), of_rows);
-  graph.apply(CUDNN_POINTWISE_MUL, of_rows, &one, deltas);  // the library asks for it in memory
+  graph.apply(CUDNN_POINTWISE_MUL, of_rows, &one, deltas);  // the library requires them in memory
   Tensor scores = graph.apply(CUDNN_POINTWISE_MUL, graph.product(q, k_transposed, shapes.scores()), scale);
   scores = graph.apply(CUDNN_POINTWISE_SUB, scores, logs);
   if (s.causal) scores = graph.lower_triangle(scores, graph.scalar(kHidden));
   const Tensor shares = graph.apply(CUDNN_POINTWISE_EXP, scores);
-  // Heads of queries that share one of keys add to its gradient.
+  // Query heads that share a key head all add to the gradient of that head.
   const auto give = [&](const Tensor& weights, const Tensor& rows, const Tensor& to) {
     if (s.heads == s.key_heads) return graph.multiply(weights, rows, to);
     const Tensor of_all = graph.value(shapes.keys_of_all(), type);

@@ -20,7 +20,7 @@ struct AttentionSpec {
   int64_t batch = 0, queries = 0, keys = 0, heads = 0, key_heads = 0, width = 0;
   /// Elements from one position of q, and of k and v, to the next.
   int64_t query_step = 0, key_step = 0;
-  /// Query i sees keys 0 .. i; as many queries as keys.
+  /// Query i sees keys 0 .. i; requires as many queries as keys.
   bool causal = false;
   double scale = 1;
   /// Of q, k, v, y and their gradients: kF16 or kBF16. Scores and sums are in f32.
@@ -31,7 +31,7 @@ struct AttentionSpec {
 
 using AttentionLibrary = KernelLibrary<AttentionSpec>;
 
-/// cuDNN of this machine; one for the process. Null where it isn't found, which is told once as an event
+/// cuDNN of this machine; one for the process. Null if it isn't found, which is reported once as an event
 /// kNotice.
 AttentionLibrary* machine_attention();
 /// As convolutions_for (backends/cuda/libraries/convolutions.h).

@@ -18,7 +18,7 @@ namespace {
 
 using cudnn::Descriptor;
 
-constexpr int64_t kX = 1, kKernel = 2, kY = 3;  // how the tensors are called in the graph
+constexpr int64_t kX = 1, kKernel = 2, kY = 3;  // the ids of the tensors in the graph
 
 class CudnnConvolutions final : public ConvolutionLibrary {
  public:
@@ -73,8 +73,8 @@ class CudnnConvolutions final : public ConvolutionLibrary {
     for (int a = 0; a < spec.axes; ++a) dimensions.push_back(spec.axis[static_cast<size_t>(a)].*extent);
     return tensor(id, dtype, dimensions, strides);
   }
-  /// (outputs, spatial..., channels of a group): the library's engines know a kernel beside images with their
-  /// channels last in no other order, whatever strides they are told.
+  /// (outputs, spatial..., channels of a group): for images with channels last, the library's engines support
+  /// no other order of the kernel's axes, whatever strides are given.
   Descriptor kernel(const ConvolutionSpec& spec) const {
     const int64_t channels = spec.channels / spec.groups;
     std::vector<int64_t> dimensions = {spec.outputs, channels},

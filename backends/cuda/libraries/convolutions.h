@@ -11,9 +11,10 @@
 
 namespace isochron::cuda {
 
-/// One of images x (batch, input..., channels) with a kernel (outputs, window..., channels / groups) to y
-/// (batch, output..., outputs), each in row-major order, or one of its gradients by images or kernel.
-/// A call's tensors are x, kernel and y: what it reads and writes of images, kernel and results.
+/// A convolution of images x (batch, input..., channels) with a kernel (outputs, window..., channels /
+/// groups) to y (batch, output..., outputs), each in row-major order, or one of its gradients with respect to
+/// images or kernel. A call's tensors are x, kernel and y: each of them, or its gradient, as the call reads
+/// or writes it.
 struct ConvolutionSpec {
   enum class Pass : uint8_t { kForward, kInputGradient, kWeightGradient } pass = Pass::kForward;
   struct Axis {
@@ -34,11 +35,11 @@ struct ConvolutionSpec {
 
 using ConvolutionLibrary = KernelLibrary<ConvolutionSpec>;
 
-/// cuDNN of this machine; one for the process. Null where it isn't found, which is told once as an event
+/// cuDNN of this machine; one for the process. Null if it isn't found, which is reported once as an event
 /// kNotice.
 ConvolutionLibrary* machine_convolutions();
-/// Ways for a device that needn't be here, as cuDNN describes it in JSON
-/// (CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION): they can't be put in a stream. Null as above.
+/// Algorithms for a device that needn't be present, as cuDNN describes it in JSON
+/// (CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION). They can't be enqueued. Null as above.
 std::unique_ptr<ConvolutionLibrary> convolutions_for(const std::string& described_device);
 
 }  // namespace isochron::cuda

@@ -54,7 +54,7 @@ cudaDataType_t cublas_type(DType dtype, Float8 bytes = Float8::kNone) {
   }
 }
 
-/// A product as the library is told of it.
+/// A product in the form of the library's descriptors.
 class Description {
  public:
   Description(const Calls& calls, const ProductSpec& spec) : calls_(calls) {
@@ -85,13 +85,13 @@ class Description {
   Description(const Description&) = delete;
   Description& operator=(const Description&) = delete;
 
-  /// Where the numbers are that a and b are multiplied by.
+  /// Sets the addresses of the numbers that a and b are multiplied by.
   void scale_by(const void* of_a, const void* of_b) const {
     set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, of_a);
     set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, of_b);
   }
 
-  /// Where the bias is.
+  /// Sets the address of the bias.
   void add_bias(const void* bias) const { set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias); }
 
   cublasLtMatmulDesc_t product = nullptr;
@@ -145,7 +145,8 @@ class CublasLtProduct final : public LibraryCall {
   }
 
   std::string name() const override {
-    // All of what the library calls the algorithm; the number alone is for people.
+    // The checksum covers everything by which the library identifies the algorithm; the number alone is for
+    // people.
     return fmt::format("cublasLt {} {:08x}", id_, crc32c(std::as_bytes(std::span(algorithm_.data))));
   }
   size_t workspace_bytes() const override { return workspace_bytes_; }
@@ -216,7 +217,7 @@ class CublasLt final : public ProductLibrary {
       ISOCHRON_CALL(cublasLtMatmulPreferenceCreate, &made);
       try {
         set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(kMostLibraryWorkspace));
-        // Parts of a sum are added in f32 and in their order, or not made.
+        // Partial sums are added in f32 and in a fixed order, or sums aren't split.
         set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
             static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
         for (const auto attribute :
@@ -240,7 +241,7 @@ class CublasLt final : public ProductLibrary {
     cublasLtMatmulPreference_t made = nullptr;
   };
 
-  /// One a device, kept to the end: plans refer to it.
+  /// One handle per device, kept until the process ends because plans refer to it.
   cublasLtHandle_t handle_for(int device) {
     const std::lock_guard lock(mutex_);
     cublasLtHandle_t& handle = handles_[device];

@@ -105,7 +105,7 @@ class Descriptor {
   Descriptor& set(cudnnBackendAttributeName_t name, const std::vector<T>& values) {
     return set(name, std::span<const T>(values));
   }
-  /// A name of its own, for to C++ a descriptor is the same type as an address of data.
+  /// This has its own name because in C++ a descriptor has the same type as an address of data.
   Descriptor& set_descriptors(cudnnBackendAttributeName_t name,
                               std::span<const cudnnBackendDescriptor_t> values) {
     ISOCHRON_CUDNN_CALL(cudnnBackendSetAttribute, made_, name, CUDNN_TYPE_BACKEND_DESCRIPTOR,
@@ -119,7 +119,7 @@ class Descriptor {
     ISOCHRON_CUDNN_CALL(cudnnBackendFinalize, made_);
     return *this;
   }
-  /// An error where the library has no such thing.
+  /// Returns an error if the library doesn't support this.
   cudnnStatus_t try_finalize() { return calls_.cudnnBackendFinalize(made_); }
 
   template <typename T>
@@ -129,7 +129,7 @@ class Descriptor {
     ISOCHRON_CUDNN_CALL(cudnnBackendGetAttribute, made_, name, AttributeType<T>::kType, 1, &count, &value);
     return value;
   }
-  /// At most `most`.
+  /// Returns at most `most` values.
   template <typename T>
   std::vector<T> list(cudnnBackendAttributeName_t name, int64_t most) const {
     std::vector<T> values(static_cast<size_t>(most));
@@ -139,7 +139,7 @@ class Descriptor {
     values.resize(static_cast<size_t>(std::min(count, most)));
     return values;
   }
-  /// Fills descriptors that are there.
+  /// Fills existing descriptors.
   int64_t read(cudnnBackendAttributeName_t name, std::span<cudnnBackendDescriptor_t> to) const {
     int64_t count = 0;
     ISOCHRON_CUDNN_CALL(cudnnBackendGetAttribute, made_, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, std::ssize(to),
@@ -165,8 +165,8 @@ inline cudnnDataType_t type_of(DType dtype) {
   }
 }
 
-/// Operations and all that they refer to, in the order in which it was made. Tensor t of a call has the id
-/// t + 1, scalar s, a number that is part of the graph, the id after those of all tensors and s scalars.
+/// Operations and everything that they refer to, in the order of their creation. Tensor t of a call has the
+/// id t + 1. A scalar is a number that is part of the graph; scalar s has the id tensors + s + 1.
 struct Operations {
   std::deque<Descriptor> parts = {};
   std::vector<cudnnBackendDescriptor_t> operations = {};
@@ -183,13 +183,13 @@ struct Handle {
   cudnnHandle_t handle = nullptr;
 };
 
-/// What plans were made from, which lives as long.
+/// The data from which plans were made. It must live as long as they do.
 struct Description {
   Operations operations;
-  Descriptor graph, device;  // `device` is for one that is described: else the handle tells
+  Descriptor graph, device;  // `device` is set only for a described device; else the handle identifies it
 };
 
-/// A way to compute a graph, which calls share.
+/// An execution plan of a graph, which calls share.
 struct Plan {
   std::shared_ptr<Handle> handle;  // null: for a device that is described
   std::shared_ptr<const Description> description;
@@ -223,7 +223,7 @@ class Call final : public LibraryCall {
     const std::lock_guard lock(handle.mutex);
     ISOCHRON_CUDNN_CALL(cudnnSetStream, handle.handle, reinterpret_cast<cudaStream_t>(stream));
     const cudnnStatus_t status = calls_.cudnnBackendExecute(handle.handle, plan_->plan.get(), pack.get());
-    calls_.cudnnSetStream(handle.handle, nullptr);  // this one may not be there the next time
+    calls_.cudnnSetStream(handle.handle, nullptr);  // this stream may no longer exist the next time
     calls_.check(status, "cudnnBackendExecute");
   }
 
@@ -235,16 +235,17 @@ class Call final : public LibraryCall {
   std::vector<int64_t> ids_;
 };
 
-/// Plans for devices that are here, or for one that is described.
+/// Plans for the devices of this machine, or for a device that is only described.
 class Planner {
  public:
-  /// `described`: the device to plan for, as cuDNN describes it in JSON; empty: that of each context.
+  /// `described`: the device to plan for, as cuDNN describes it in JSON. If empty, the device of each
+  /// context.
   Planner(const Calls& calls, std::string described) : calls_(calls), described_(std::move(described)) {}
 
   int64_t version() const { return static_cast<int64_t>(calls_.cudnnGetVersion()); }
 
   Descriptor make(cudnnBackendDescriptorType_t type) const { return Descriptor(calls_, type); }
-  /// A tensor without what its kind adds.
+  /// A tensor with the attributes that all kinds of tensors have, not finalized.
   Descriptor tensor(int64_t id, cudnnDataType_t type, const std::vector<int64_t>& dimensions,
                     const std::vector<int64_t>& strides) const {
     Descriptor made = make(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
@@ -256,8 +257,8 @@ class Planner {
     return made;
   }
 
-  /// Those that give equal bits at equal runs and lose nothing of what they are given. `tensor_cores`: they
-  /// may round f32, or there is none.
+  /// The plans that are bitwise reproducible and don't reduce the precision of their inputs. `tensor_cores`:
+  /// whether they may be used, because f32 may be rounded or there is no f32.
   Plans plans(Context& context, Operations operations, bool tensor_cores) {
     context.make_current();
     const std::shared_ptr<Handle> handle = described_.empty() ? handle_for(context.index()) : nullptr;
@@ -329,7 +330,8 @@ class Planner {
         plan.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, description->device);
       }
       const cudnnStatus_t status = plan.try_finalize();
-      // A kernel that the library compiles is loaded at once, for which a described device has no driver.
+      // The library loads the kernels that it compiles at once; for a described device there is no driver to
+      // do so.
       const bool unloaded = !described_.empty() && status == CUDNN_STATUS_EXECUTION_FAILED_CUDA_DRIVER;
       if (status != CUDNN_STATUS_SUCCESS && !unloaded) continue;
       std::string name =
@@ -345,7 +347,7 @@ class Planner {
 
   std::shared_ptr<Handle> handle_for(int device) {
     static std::mutex mutex;
-    static std::map<int, std::shared_ptr<Handle>> handles;  // to the process' end: plans refer to them
+    static std::map<int, std::shared_ptr<Handle>> handles;  // until the process ends: plans refer to them
     const std::lock_guard lock(mutex);
     std::shared_ptr<Handle>& handle = handles[device];
     if (!handle) {
@@ -360,11 +362,12 @@ class Planner {
   const std::string described_;
 };
 
-/// Plans of the descriptions that were asked for last: equal calls of a model have the same.
+/// A cache of plans by description, because equal calls of a model have equal descriptions. The oldest are
+/// dropped.
 template <typename Spec>
 class KeptPlans {
  public:
-  /// What `make` gives, or gave for an equal one.
+  /// The result of `make`, or its earlier result for an equal description.
   template <typename Make>
   Plans plans(Context& context, const Spec& spec, const Make& make) {
     const std::lock_guard lock(mutex_);

@@ -30,7 +30,7 @@ class EpilogueReading {
   }
 
  private:
-  /// False where the instruction that makes `reg` is not of an epilogue.
+  /// False if the instruction that computes `reg` can't be part of an epilogue.
   bool follow(const ElementProgram::Instruction& instruction, int reg) {
     const int a = instruction.operands[0];
     const int b = instruction.operands[1];
@@ -58,7 +58,8 @@ class EpilogueReading {
     return true;
   }
 
-  /// One of the result's shape and one number a column can be added, stored as the result is; no others.
+  /// At most one term of the result's shape and one term with a number per column can be added, both in the
+  /// result's dtype.
   bool add(int reg) {
     const std::optional<size_t> term = terms_[static_cast<size_t>(reg)];
     if (!term) return false;
@@ -81,8 +82,8 @@ class EpilogueReading {
 
   const ElementProgram& program_;
   std::vector<std::optional<size_t>> terms_;  // inputs in each register, as they are or cast to f32
-  int sum_ = 0;                               // the register that holds it by now
-  bool stored_ = false;                       // it is in the result's dtype by now
+  int sum_ = 0;                               // the register that holds the sum so far
+  bool stored_ = false;                       // the sum has been converted to the result's dtype
   LibraryEpilogue found_;
 };
 

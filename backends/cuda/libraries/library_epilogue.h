@@ -1,5 +1,5 @@
-// What a library's product can do to its sums before it stores them: cuBLASLt adds a matrix and a bias, and
-// takes the larger of that and 0.
+// The epilogue of a library's matrix product, applied to the sums before they are stored: cuBLASLt adds a
+// matrix and a bias and applies a relu.
 #pragma once
 
 #include <cstddef>
@@ -11,10 +11,11 @@ namespace isochron::ops {
 
 /// Inputs of a call of `fused_product` that are added.
 struct LibraryEpilogue {
-  std::optional<size_t> matrix, vector;  // of the result's shape; a number a column
+  std::optional<size_t> matrix, vector;  // of the result's shape; one number per column
   bool relu = false;
 };
-/// That of its program, if it is one: sums in f32, of what is stored as the result is.
+/// The epilogue that `program` describes, if it is one: sums in f32 of terms that are stored in the result's
+/// dtype.
 std::optional<LibraryEpilogue> library_epilogue(const graph::ElementProgram& program);
 
 }  // namespace isochron::ops

@@ -23,9 +23,9 @@ using cuda::DevicePtr;
 using graph::KernelArgs;
 using graph::KernelRequest;
 
-constexpr int kMostRuns = 20;  // of one launch: what the host does for a call may take longer than a run
-constexpr int64_t kRunsNs = 20'000'000;  // that they take at most, if there are several
-// A candidate whose run takes so many times as long as another's, and so much longer, isn't timed.
+constexpr int kMostRuns = 20;  // per launch, because the host's work for a call may take longer than a run
+constexpr int64_t kRunsNs = 20'000'000;  // the most that these runs may take, if there are several
+// A candidate isn't timed if its run takes more than kHopeless times as long as another's plus kHopelessNs.
 constexpr int64_t kHopeless = 4, kHopelessNs = 2'000'000;
 
 DevicePtr pointer_of(const std::byte* address) { return reinterpret_cast<uintptr_t>(address); }
@@ -33,8 +33,8 @@ DevicePtr pointer_of(const std::byte* address) { return reinterpret_cast<uintptr
 /// Puts a call in a stream.
 using Enqueue = std::function<void(std::span<const DevicePtr> tensors, DevicePtr workspace, cuda::Stream)>;
 
-/// Memory for the tensors of a call, and a stream. Its content is 0, which is as good as any to time with,
-/// unless it is asked for another byte.
+/// Memory for the tensors of a call, and a stream. The memory is filled with `byte`; for timing, 0 is as good
+/// as any other value.
 class Trial {
  public:
   Trial(const cuda::KernelModule& module, const std::vector<size_t>& bytes, size_t workspace_bytes,
@@ -52,21 +52,21 @@ class Trial {
   Trial(const Trial&) = delete;
   Trial& operator=(const Trial&) = delete;
 
-  /// The time that it takes, in ns, seen from here.
+  /// Runs the call once. Returns the time that this takes, in ns, as measured by the host.
   int64_t run_once(const Enqueue& call) {
     const int64_t start = now_ns();
     enqueue(call);
     context_.synchronize(stream_);
     return now_ns() - start;
   }
-  /// Some runs as one launch, of all calls as many.
+  /// Records `runs` runs of a call as one launch. The number is the same for all calls.
   cuda::GraphExec record(const Enqueue& call, int runs) {
     recorded_.push_back(capture_graph(context_, stream_, [&] {
       for (int run = 0; run < runs; ++run) enqueue(call);
     }));
     return recorded_.back();
   }
-  /// The first bytes of a tensor.
+  /// Reads the first bytes of a tensor.
   void read(size_t tensor, std::span<std::byte> to) {
     context_.copy_to_host(to.data(), made_[tensor], to.size(), stream_);
     context_.synchronize(stream_);
@@ -89,7 +89,7 @@ class Trial {
       context_.synchronize(stream_);
       for (const cuda::GraphExec each : recorded_) context_.destroy(each);
       context_.destroy(stream_);
-    } catch (const Error&) {  // of a device that is lost, with all it had
+    } catch (const Error&) {  // the device is lost, with everything in its memory
     }
   }
 
@@ -97,11 +97,11 @@ class Trial {
   cuda::Context& context_;
   const cuda::Stream stream_;
   std::vector<std::shared_ptr<std::byte>> memory_;
-  std::vector<DevicePtr> made_;  // where it begins
+  std::vector<DevicePtr> made_;  // the addresses of `memory_`
   std::vector<cuda::GraphExec> recorded_;
 };
 
-/// Is each of the numbers, of a floating dtype, neither finite nor infinite?
+/// Whether all of the numbers, of a floating dtype, are NaN.
 template <typename T>
 bool all_nan(std::span<const std::byte> numbers) {
   for (size_t at = 0; at < numbers.size(); at += sizeof(T)) {
@@ -116,7 +116,7 @@ bool all_nan(std::span<const std::byte> numbers, DType dtype) {
   return dtype == DType::kF16 ? all_nan<float16>(numbers) : all_nan<bfloat16>(numbers);
 }
 
-/// Of what is asked for, of whom.
+/// Describes the requested call, the device and the library.
 std::string describe(const KernelRequest& request, const std::string& library) {
   std::string call = request.op.name;
   for (const TensorSpec& spec : request.inputs) call += fmt::format(" {}", spec.str());
@@ -124,7 +124,7 @@ std::string describe(const KernelRequest& request, const std::string& library) {
                             request.module->tf32() ? "tf32 " : "", request.module->device().name, library);
 }
 
-/// The candidates for a call, of which one is kept once they can be launched.
+/// The candidates for a call. Once they can be launched, the fastest is chosen and the others are dropped.
 class Choice {
  public:
   Choice(const KernelRequest& request, const std::string& library, std::vector<Candidate> candidates)
@@ -174,10 +174,10 @@ class Choice {
           enqueue(kernel, tensors, workspace, stream);
         };
         try {
-          trial->run_once(call);  // which also loads what it needs
+          trial->run_once(call);  // this also loads the code of the call
           int64_t took_ns = trial->run_once(call);
           const auto hopeless = [&] { return runs > 0 && took_ns > kHopeless * least_ns + kHopelessNs; };
-          // It may be the host that took so long.
+          // The delay may have been the host's.
           for (int again = 0; again < 2 && hopeless(); ++again)
             took_ns = std::min(took_ns, trial->run_once(call));
           if (hopeless()) return {};
@@ -203,7 +203,7 @@ class Choice {
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kOutOfMemory) throw;
     }
-    // No memory to try them: the recorded one needs none, and others take the first that may serve.
+    // There is no memory to try the candidates. Use the recorded one, or else the first that wasn't refused.
     const std::map<std::string, std::string> recorded = recorded_choices();
     if (const auto known = recorded.find(call_); known != recorded.end()) {
       const auto named = std::ranges::find(names, known->second);
@@ -228,7 +228,7 @@ class Choice {
     kernel.run(args);
   }
 
-  const cuda::KernelModule& module_;  // which has this called
+  const cuda::KernelModule& module_;  // calls make() after it has been loaded
   const std::string call_;
   const size_t inputs_;
   std::vector<bool> unread_;

@@ -12,14 +12,15 @@
 
 namespace isochron::ops {
 
-/// A call with what goes before and after it.
+/// A library call with the kernels that run before and after it.
 struct LibraryParts {
   std::shared_ptr<cuda::LibraryCall> call;
   std::vector<Slot> tensors;  // the library's, among the call's addresses
-  /// Of the workspace, at its beginning, for tensors that lie there; the library's own follows.
+  /// Bytes at the start of the workspace for tensors that are stored there. The library's workspace follows.
   size_t tensor_bytes = 0;
   std::shared_ptr<graph::Kernel> before = nullptr, after = nullptr;
-  /// The call is made so many times, each time with every tensor so many bytes further on; empty: none moves.
+  /// The call is made `times` times. After each, the address of tensor t advances by steps[t] bytes; empty:
+  /// no address does.
   int64_t times = 1;
   std::vector<size_t> steps = {};
 };
@@ -38,18 +39,18 @@ class LibraryKernel final : public graph::Kernel {
   std::vector<cuda::DevicePtr> addresses_;
 };
 
-/// A result of a floating dtype that must be NaN alone where all that a way is given is NaN.
+/// A result of a floating dtype that must be all NaN if all inputs of the library are NaN.
 struct NanResult {
   size_t tensor;  // the library's
   DType dtype;
 };
-/// Those of `ways` that run, can be captured and keep NaN in `nan`: found by trying, since the library
-/// doesn't say. `bytes`: of each tensor. Where there is no memory left to try with all of them, or with `nan`
-/// none.
+/// Those of `ways` that run, can be captured and, if `nan` is given, propagate NaN. This is found by trying,
+/// since the library doesn't say. `bytes`: of each tensor. If memory runs out while trying, a way is kept
+/// untried, but with `nan` the result is empty.
 cuda::LibraryCalls working_ways(const cuda::KernelModule& module, cuda::LibraryCalls ways,
                                 const std::vector<size_t>& bytes, const std::optional<NanResult>& nan = {});
 
-/// One of several kernels for a call, and what tells it from the others.
+/// One of several kernels for a call, with a name that distinguishes it from the others.
 struct Candidate {
   std::string name;
   std::unique_ptr<graph::Kernel> kernel;
@@ -57,15 +58,15 @@ struct Candidate {
 /// A kernel for each of `ways`, with `parts` around it.
 std::vector<Candidate> candidates_of(cuda::LibraryCalls ways, LibraryParts parts);
 
-/// Is a kernel of the project's own worth trying beside a library's? Not where nothing is timed
-/// (set_deterministic), nor for calls of many operations.
+/// Whether the project's own kernel is worth timing against a library's. False if nothing is timed
+/// (set_deterministic), and for calls of many operations.
 bool worth_trying(const graph::KernelRequest& request);
 
-/// The fastest of `candidates`, of which those come first that are expected to be (see choose in
-/// backends/common/choices.h), timed on memory of their own once the request's module is loaded, whose load
-/// throws kUnsupported where none works; the first where there is no memory to time them. Those that fail, or
-/// can't be captured, are left out. Until then the kernel asks for as much workspace as any of them.
-/// `name`: of the library, which may be null.
+/// The fastest of `candidates`, which are listed with the expected fastest first (see choose in
+/// backends/common/choices.h). They are timed on separate memory once the request's module is loaded; if
+/// there is no memory for that, the first is taken. Candidates that fail, or can't be captured, are left out;
+/// if none works, loading the module throws kUnsupported. Until then the kernel asks for the largest
+/// workspace of any candidate. `name`: the library's name; `library` may be null.
 std::unique_ptr<graph::Kernel> choose_kernel(const graph::KernelRequest& request, std::string_view name,
                                              cuda::AnyKernelLibrary* library,
                                              std::vector<Candidate> candidates);

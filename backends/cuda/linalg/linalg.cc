@@ -1,5 +1,5 @@
-// Factorizations of batches of matrices on a device: a block has a matrix each, or some of its right-hand
-// sides.
+// Factorizations of batches of matrices on a device: each block processes one matrix, or some of its
+// right-hand sides.
 #include <algorithm>
 
 #include "isochron/backends/cuda/common/block_sizes.h"
@@ -28,8 +28,8 @@ struct Matrices {
   int64_t elems() const { return rows * columns; }
 };
 
-/// What ends the device, with a line as the CPU's error. `what` follows the name of matrix `m`,
-/// an expression, and has a place for each of `numbers`.
+/// Text that ends the device with a line like the CPU's error. `what` follows the name of matrix `m` (an
+/// expression) and has a placeholder for each of `numbers`.
 std::string fault_text(const KernelRequest& request, const Matrices& a, std::string_view m,
                        std::string_view what, std::string_view numbers) {
   PlaceMessage place = place_message(m, a.batch);
@@ -62,7 +62,7 @@ void add_blocks(LaunchKernel& kernel, const KernelRequest& request, int64_t bloc
              row_of_blocks(request, blocks, kRowThreads));
 }
 
-/// Where the matrices' LU factors and how their rows were exchanged lie in the workspace.
+/// The location of the matrices' LU factors and row exchanges in the workspace.
 class LuFactors {
  public:
   LuFactors(const KernelRequest& request, const Matrices& a)
@@ -78,11 +78,11 @@ class LuFactors {
                     fmt::format("static_cast<{}*>(workspace)[i] = in0[{}];", type(), from),
                     {{Slot::kInput, 0}});
   }
-  /// Factors of matrix `blockIdx.x`, with names for them.
+  /// Text that factors matrix `blockIdx.x` and declares names for the results.
   std::string factors() const {
     return places("blockIdx.x") + fmt::format("\n  factor_lu(tiles, lu, {}u, pivots, order);", n_);
   }
-  /// Names for what there is of matrix `m`.
+  /// Text that declares names for the data of matrix `m`.
   std::string places(std::string_view m) const {
     return fmt::format(
         "{0}* const lu = static_cast<{0}*>(workspace) + {1} * {2}ull;\n"
@@ -100,8 +100,9 @@ class LuFactors {
   const unsigned n_;
 };
 
-/// Blocks each solve for kSides of the right-hand sides of a matrix, in the result. `solve` does it in `x`,
-/// with {m} for the matrix and {columns} for how many there are; `order` is null or tells of their rows.
+/// Each block solves for kSides of the right-hand sides of a matrix, in the result. `solve`: text that does
+/// so in `x`, with {m} for the matrix and {columns} for the number of sides. `order`: null or the order of
+/// their rows.
 void add_sides(LaunchKernel& kernel, const KernelRequest& request, const Matrices& a, std::string_view places,
                std::string_view order, std::string_view solve) {
   const Matrices b(request.inputs[1].shape);

@@ -36,7 +36,7 @@ union MatrixTiles {
   } solve;
 };
 
-/// tile[p][i] = from(i, p), or 0 beyond (rows, depth). Neighbouring threads read neighbours in memory.
+/// tile[p][i] = from(i, p), or 0 beyond (rows, depth). Neighboring threads read neighbors in memory.
 template <typename T>
 ISOCHRON_SCALAR void load_product_tile(T (&tile)[kMatrixDepth][kMatrixTile + 4], Strided<T> from,
                                        unsigned rows, unsigned depth) {

@@ -21,9 +21,9 @@ namespace {
 using cuda::ProductSpec;
 using graph::KernelRequest;
 
-/// `request` as the library is told of it, for which rows are columns: the transposed result is the product
-/// of the transposed factors in the other order. None where it takes several calls: nothing to multiply, or a
-/// batch that counts through an operand in more than one stride.
+/// The library call that computes `request`. The library is column-major, so it computes the transposed
+/// result as the product of the transposed operands in reverse order. None if a single call can't do it:
+/// there is nothing to multiply, or the batch needs more than one stride for an operand.
 std::optional<ProductSpec> product_spec(const KernelRequest& request, const MatmulGeometry& g) {
   const int64_t count = g.batch.elems();
   const DType factors = request.inputs[0].dtype, result = request.outputs[0].dtype;
@@ -53,8 +53,8 @@ std::optional<ProductSpec> product_spec(const KernelRequest& request, const Matm
                      .tf32 = request.module->tf32()};
 }
 
-/// `spec` by the library, which takes its factors in its order, then `terms`; none where it has no way, or
-/// there is no library.
+/// `spec` by the library, which takes the operands in its own order, followed by `terms`. Empty if there is
+/// no library or it has no algorithm for the call.
 std::vector<Candidate> by_library(const KernelRequest& request, const ProductSpec& spec,
                                   const std::vector<Slot>& terms = {}) {
   cuda::ProductLibrary* library = request.module->sources().library<cuda::ProductSpec>();
@@ -72,7 +72,7 @@ std::vector<Candidate> by_library(const KernelRequest& request, const ProductSpe
   return candidates_of(std::move(ways), std::move(parts));
 }
 
-/// In tiles, whose sums `result` stores.
+/// A candidate that computes in tiles. The text `result` stores the sums.
 Candidate by_tiles(const KernelRequest& request, const MatmulGeometry& g, std::string_view result) {
   auto kernel = std::make_unique<LaunchKernel>(request);
   const int64_t count = g.batch.elems();

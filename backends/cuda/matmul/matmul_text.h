@@ -31,7 +31,7 @@ struct TensorTiling {
 // What tensor cores multiply, from compute capability 8.0 on: c (16 x 8) += a (16 x 8 words) times b (8 words
 // x 8), which a warp holds together (PTX ISA, "Matrix fragments for mma.m16n8k8" and "m16n8k16"): lane l has
 // rows l / 4 and l / 4 + 8 of c, each in columns l % 4 * 2 and the next; of a the same rows and of b column
-// l / 4, each by words l % 4 and l % 4 + 4. A word is of kEach neighbours of what is summed up.
+// l / 4, each by words l % 4 and l % 4 + 4. A word is of kEach neighbors of what is summed up.
 #ifdef __CUDACC_RTC__
 #define ISOCHRON_MULTIPLY(shape, type)                                                  \
   ISOCHRON_SCALAR void multiply(float* c, const unsigned* a, const unsigned* b) {       \
@@ -100,7 +100,7 @@ ISOCHRON_SCALAR Tile tile_of(unsigned block, unsigned across, unsigned tiles, un
 }
 
 /// A factor's part that a block multiplies at a time, in shared memory: kExtent rows of a, or columns of b.
-/// Threads that read a fragment, and neighbours that write, are at different banks.
+/// Threads that read a fragment, and neighbors that write, are at different banks.
 template <unsigned kExtent>
 struct SharedWords {
   static constexpr unsigned kStride = (kExtent + 29) / 32 * 32 + 8;
@@ -110,17 +110,17 @@ struct SharedWords {
 };
 
 /// The words of a factor that a thread brings: from memory to registers, then from there to shared memory.
-template <typename Tiles, unsigned kExtent, bool kNeighbours>
+template <typename Tiles, unsigned kExtent, bool kNeighbors>
 struct BroughtWords {
   using Format = typename Tiles::Format;
   static constexpr unsigned kWords = kExtent * kTensorWords;
   static constexpr unsigned kLoads = (kWords + Tiles::kThreads - 1) / Tiles::kThreads;
   unsigned held[kLoads];
 
-  /// Neighbouring threads read neighbouring elements: of neighbouring rows of a or columns of b where
-  /// kNeighbours.
-  ISOCHRON_SCALAR unsigned extent_of(unsigned i) { return kNeighbours ? i % kExtent : i / kTensorWords; }
-  ISOCHRON_SCALAR unsigned word_of(unsigned i) { return kNeighbours ? i / kExtent : i % kTensorWords; }
+  /// Neighboring threads read neighboring elements: of neighboring rows of a or columns of b where
+  /// kNeighbors.
+  ISOCHRON_SCALAR unsigned extent_of(unsigned i) { return kNeighbors ? i % kExtent : i / kTensorWords; }
+  ISOCHRON_SCALAR unsigned word_of(unsigned i) { return kNeighbors ? i / kExtent : i % kTensorWords; }
 
   /// From p on: `element(at, p)` for at < extent and p < end, else 0.
   template <typename Element>
@@ -223,7 +223,7 @@ ISOCHRON_SCALAR void thread_tile(const A& a, const B& b, const C& c, unsigned m,
   const unsigned first_row = tile.row * kRows, first_column = tile.column * kColumns;
   const unsigned y = threadIdx.x / Tiles::kAcross, x = threadIdx.x % Tiles::kAcross;
 
-  // Neighbouring threads read neighbouring elements, whichever way the matrix lies.
+  // Neighboring threads read neighboring elements, whichever way the matrix lies.
   const auto row_of = [](unsigned i) { return kRowsOfA ? i % kRows : i / kDepth; };
   const auto row_p_of = [](unsigned i) { return kRowsOfA ? i / kRows : i % kDepth; };
   const auto column_of = [](unsigned i) { return kRowsOfB ? i / kDepth : i % kColumns; };
@@ -286,8 +286,8 @@ ISOCHRON_SCALAR void thread_tile(const A& a, const B& b, const C& c, unsigned m,
 
 /// Tile `tile` of c (m x n) = a times b: `a(row, p)` and `b(p, column)` give elements for p in [tile.begin,
 /// tile.end), `c(row, column, sum)` takes them. Sums run in `Sum`, in the order of p, on tensor cores by some
-/// at a time. Of a, neighbours in memory have neighbouring rows where kRowsOfA, else neighbouring p; of b
-/// neighbouring p where kRowsOfB, else neighbouring columns.
+/// at a time. Of a, neighbors in memory have neighboring rows where kRowsOfA, else neighboring p; of b
+/// neighboring p where kRowsOfB, else neighboring columns.
 template <typename Sum, typename Tiles, bool kRowsOfA, bool kRowsOfB, typename A, typename B, typename C>
 ISOCHRON_SCALAR void product_tile(const A& a, const B& b, const C& c, unsigned m, unsigned n,
                                   const Tile& tile) {

@@ -15,11 +15,11 @@ using element::kTensorWords;
 using element::kTileDepth;
 
 constexpr int64_t kLargestTile = 64, kTileStep = 16;
-constexpr int64_t kThreadsEach = 768;  // that a multiprocessor is given, so that it rarely waits for memory
+constexpr int64_t kThreadsEach = 768;  // per multiprocessor, so that it rarely waits for memory
 constexpr int64_t kLeastDepth = 64;    // of a part that is worth a block
 constexpr int64_t kMostParts = 128;    // of a sum
 constexpr int64_t kMostPartBytes = int64_t{16} << 20;
-constexpr int64_t kPartsOfOneThread = 4;  // that a thread adds; of more each is added by several
+constexpr int64_t kPartsOfOneThread = 4;  // that one thread adds; if there are more, several threads add them
 constexpr int64_t kSlices = 8;
 
 int64_t pieces(int64_t extent, int64_t each) { return (extent + each - 1) / each; }

@@ -15,14 +15,14 @@ struct ProductExtents {
   int64_t m, n, k, count;
 };
 
-/// What tensor cores take as a product's factors, both of them.
+/// The format in which tensor cores take both operands of a product.
 enum class TensorFormat : uint8_t { kNone, kTf32, kFloat16, kBfloat16 };
-/// That of a call whose factors are its first two inputs; kNone: it is computed without tensor cores.
+/// The format for a call whose operands are its first two inputs. kNone: it is computed without tensor cores.
 TensorFormat tensor_format(const graph::KernelRequest& request);
 
-/// How their results are cut into tiles, a block each, and where these are too few for the device, their sums
-/// into parts (split-K), which are added in their order. It depends on the extents and the number of
-/// multiprocessors.
+/// How the results are divided into tiles, one block per tile. If there are too few tiles for the device,
+/// each sum is also divided into parts (split-K), which are added in a fixed order. The division depends on
+/// the extents and the number of multiprocessors.
 struct ProductTiles {
   ProductTiles(const ProductExtents& of, int multiprocessors, TensorFormat format = TensorFormat::kNone);
   /// On the request's device.
@@ -31,7 +31,7 @@ struct ProductTiles {
 
   bool empty() const { return all == 0; }
   unsigned threads() const;
-  /// Tells it from other ways to compute the same.
+  /// Distinguishes it from other algorithms for the same product.
   std::string name() const;
   /// The type Tiling or TensorTiling of the text.
   std::string tiling() const;
@@ -40,14 +40,14 @@ struct ProductTiles {
 
   ProductExtents extents;
   TensorFormat format;
-  int rows, columns, each;     // of a tile; of the square that a thread has where tensor cores do nothing
+  int rows, columns, each;     // of a tile; side of a thread's square without tensor cores
   int64_t across, tiles, all;  // tiles in a row of a product, in a product, in all of them
   int64_t parts, depth;        // of a sum; elements of it in a part
 };
 
-/// Adds launches that make `elems` elements of a result: `product`, the text of a call whose argument `to` is
-/// what the products' elements go to, after the text `before`; then the text `result` makes of `sum`, element
-/// `i`, what is stored. `sum_type`: "float" or "double".
+/// Adds launches that compute `elems` elements of a result. The kernel text is `before`, then `product`: a
+/// call whose argument `to` receives the product's elements. `result` is the text that stores the value `sum`
+/// as element `i`. `sum_type`: "float" or "double".
 void add_product(LaunchKernel& kernel, const graph::KernelRequest& request, const ProductTiles& tiles,
                  int64_t elems, std::string_view sum_type, std::string_view before, std::string_view product,
                  std::string_view result);

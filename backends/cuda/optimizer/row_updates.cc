@@ -9,7 +9,7 @@
 namespace isochron::ops {
 namespace {
 
-/// A launch a table, which changes its rows where the results lie.
+/// One launch per table, which updates rows in the memory of the results.
 class DeviceRowUpdateKernel final : public graph::Kernel {
  public:
   explicit DeviceRowUpdateKernel(const graph::KernelRequest& request)

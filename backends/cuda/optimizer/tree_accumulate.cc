@@ -5,7 +5,7 @@
 
 namespace isochron::ops {
 
-/// A launch a gradient. Results may lie where the inputs lie.
+/// One launch per gradient. Results may be stored in the memory of the inputs.
 std::unique_ptr<graph::Kernel> prepare_tree_accumulate_cuda(const graph::KernelRequest& request) {
   auto kernel = std::make_unique<LaunchKernel>(request);
   add_update_texts(*request.module);

@@ -11,7 +11,7 @@ namespace isochron::ops {
 /// Text that defines `settings`.
 std::string settings_text(const element::UpdateSettings& settings);
 
-/// Adds what defines the rules, UpdateSettings and what is computed from these.
+/// Adds the texts that define the rules, UpdateSettings and the numbers computed from these settings.
 void add_update_texts(cuda::KernelModule& module);
 
 }  // namespace isochron::ops

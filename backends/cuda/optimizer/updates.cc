@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kMostAddresses = 480;  // of a launch, whose parameters have 4 KiB
 
-/// A table in the text, one entry a parameter.
+/// A table in the text, with one entry per parameter.
 template <typename Text>
 std::string table(std::string_view type, const std::string& name, size_t count, const Text& entry) {
   std::string text = fmt::format("__device__ const {} {}[] = {{", type, name);
@@ -54,7 +54,7 @@ class DeviceUpdateKernel final : public graph::Kernel {
         for (size_t k = 0; k < layout_.states; ++k)
           launch.addresses[a++] = args.outputs[layout_.state(k, i) - UpdateLayout::kFirstAliased];
       }
-      // The last one counts the step.
+      // The last launch counts the step.
       std::byte* const counted = &launch == &launches_.back() ? args.outputs[0] : nullptr;
       void* const arguments[] = {argument_of(args.inputs[UpdateLayout::kGradientFactor]),
                                  argument_of(args.inputs[UpdateLayout::kLearningRate]),

@@ -1,7 +1,7 @@
-// LSTM, GRU and their gradients on a device: the input's products at once, then all steps in one launch;
-// where the recurrent kernel doesn't fit in a block's shared memory, for each step the state's product and
-// one launch for all that is element by element. Where mixed precision stores the tensors that have an axis
-// of time in 16 bits, factors of products are, and states and sums f32.
+// LSTM, GRU and their gradients on a device. The input's products for all steps are computed at once; then
+// all steps run in one launch. If the recurrent kernel doesn't fit in a block's shared memory, each step
+// consists of the state's product and one launch for the elementwise part. If mixed precision stores the
+// tensors with an axis of time in 16 bits, so are the operands of products; states and sums are f32.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -36,7 +36,8 @@ class RecurrentKernel : public graph::Kernel {
   size_t workspace_bytes() const override { return checked_add(bytes_, inner_bytes_); }
 
  protected:
-  /// The states, or their gradients, that the steps begin and end with; null: 0, or nobody reads it.
+  /// The initial and the final states, or their gradients. Null: the initial state is 0, or the final one is
+  /// unread.
   struct Ends {
     std::byte *from_h = nullptr, *from_c = nullptr, *to_h = nullptr, *to_c = nullptr;
   };
@@ -107,15 +108,15 @@ class RecurrentKernel : public graph::Kernel {
   }
   TensorSpec matrix(int64_t rows, int64_t columns) const { return {dtype_, {rows, columns}}; }
   TensorSpec factor(int64_t rows, int64_t columns) const { return {stored_, {rows, columns}}; }
-  /// A product of matrices; its workspace is provided for.
+  /// A matrix product; its workspace is reserved, too.
   InnerKernel product(const KernelRequest& request, const TensorSpec& a, bool transpose_a,
                       const TensorSpec& b, bool transpose_b, const TensorSpec& c) {
     return provided(InnerKernel(request, "matmul", {a, b}, c,
                                 {{"transpose_a", transpose_a}, {"transpose_b", transpose_b}}));
   }
-  /// How a state is set to one in this or another dtype.
+  /// How a state is copied from one of the same or another dtype.
   struct StateCopy {
-    size_t bytes = 0;                 // of what is set
+    size_t bytes = 0;                 // of the destination
     std::optional<InnerKernel> cast;  // none: as it is
   };
   StateCopy state_copy(const KernelRequest& request, DType from, DType to) {
@@ -128,7 +129,7 @@ class RecurrentKernel : public graph::Kernel {
     inner_bytes_ = std::max(inner_bytes_, kernel.workspace_bytes());
     return kernel;
   }
-  /// Its offset in the workspace.
+  /// Reserves workspace for a tensor and returns its offset.
   size_t reserve(const TensorSpec& spec) {
     const size_t offset = bytes_;
     const size_t bytes = spec.size_bytes();
@@ -139,7 +140,7 @@ class RecurrentKernel : public graph::Kernel {
   bool empty() const { return rows_ == 0; }
   int64_t time(int64_t step) const { return reverse_ ? steps_ - 1 - step : step; }
   std::byte* inner_workspace(const KernelArgs& args) const { return args.workspace + bytes_; }
-  /// Sets a state to `from`, or to 0 where that is null.
+  /// Sets a state to `from`, or to 0 if `from` is null.
   void set_state(std::byte* state, std::byte* from, StateCopy& copy, const KernelArgs& args) const {
     if (from == nullptr) {
       module_.context().fill(reinterpret_cast<uintptr_t>(state), 0, copy.bytes, args.stream);
@@ -157,7 +158,7 @@ class RecurrentKernel : public graph::Kernel {
     void* const arguments[] = {&step};
     module_.launch(function_, size_, arguments, stream);
   }
-  /// All of them.
+  /// Launches all steps at once.
   template <typename Step>
   void launch(Step& step, const Ends& ends, const KernelArgs& args) const {
     RecurrentLaunch all{
@@ -169,18 +170,18 @@ class RecurrentKernel : public graph::Kernel {
   cuda::KernelModule& module_;
   const RecurrentLayout layout_;
   const bool reverse_;
-  const DType stored_, dtype_;  // of what has an axis of time, and factors; of what is computed
+  const DType stored_, dtype_;  // of tensors with an axis of time, and operands; of computations
   const int64_t rows_, steps_, width_, units_, sums_;
   const int64_t rows_of_block_;
   const bool in_one_launch_;
 
  private:
-  /// As many as it takes for a block a multiprocessor, but not so many that a step of one takes long.
+  /// As many rows as give one block per multiprocessor, but few enough that a step of a block is short.
   int64_t rows_of_block() const {
     const int64_t blocks = std::max(module_.device().multiprocessors, 1);
     return std::clamp<int64_t>((rows_ + blocks - 1) / blocks, 1, 8);
   }
-  /// At least what a RecurrentBlock takes; a floating number, for it may be huge.
+  /// At least the size of a RecurrentBlock. It is a double because it may be huge.
   double block_bytes() const {
     const auto units = static_cast<double>(units_), sums = static_cast<double>(sums_);
     const double outputs = layout_.gradient ? units : sums, summed = layout_.gradient ? sums : units;
@@ -383,7 +384,7 @@ class GradientKernel final : public RecurrentKernel {
     return ends;
   }
 
-  /// What the gradient of input `input` is stored as.
+  /// The spec of the gradient of input `input`, as it is stored.
   TensorSpec result(const KernelRequest& request, size_t input, const Shape& shape) const {
     return {request.outputs[input - layout_.first()].dtype, shape};
   }
@@ -423,7 +424,7 @@ class GradientKernel final : public RecurrentKernel {
     if (states.to_c != nullptr) set_state(states.to_c, dc, one.from_dc, args);
   }
 
-  /// The results, from what the steps have left.
+  /// Computes the results from the tensors that the steps have written.
   void give(const KernelArgs& args) {
     std::byte *const from_x = args.workspace + all_from_x_, *const from_h = args.workspace + all_from_h_;
     std::byte* const x = args.inputs[layout_.x()];
@@ -443,7 +444,7 @@ class GradientKernel final : public RecurrentKernel {
   std::optional<OneByOne> one_by_one_;
 };
 
-/// Whether what has an axis of time, and the kernels, are stored in 16 bits of one kind.
+/// Whether the tensors with an axis of time, and the kernels, are all stored in the same 16-bit dtype.
 bool is_uniform(const KernelRequest& request) {
   const RecurrentLayout layout(request.op, request.attributes);
   const DType dtype = request.inputs[layout.x()].dtype;

@@ -1,4 +1,4 @@
-// Kernels whose blocks have rows on a device.
+// Kernels on a device in which each block processes rows.
 #include <algorithm>
 #include <cmath>
 
@@ -21,8 +21,9 @@ using graph::ReduceKind;
 using element::kColumnsEach;
 using element::kRowThreads;
 
-/// Adds a function that has a block for each row of the first input. `call` is what it does, with {n} for the
-/// row's length, {at} for the offset of its first element and {T} for what is computed with.
+/// Adds a function with one block for each row of the first input. `call`: the work of a block, with {n} for
+/// the row's length, {at} for the offset of the row's first element and {T} for the type that is computed
+/// with.
 void add_rows(LaunchKernel& kernel, const KernelRequest& request, std::string_view call) {
   const TensorSpec& x = request.inputs[0];
   const int64_t columns = x.shape.back();
@@ -43,7 +44,7 @@ std::unique_ptr<graph::Kernel> row_kernel(const KernelRequest& request, std::str
   return kernel;
 }
 
-/// In what a call computes whose first input may be stored in 16 bits.
+/// The dtype in which a call computes whose first input may be stored in 16 bits.
 DType computed_dtype(const KernelRequest& request) {
   return is_half(request.inputs[0].dtype) ? DType::kF32 : request.inputs[0].dtype;
 }
@@ -54,13 +55,13 @@ Shape as_rows(const Shape& shape) {
   return {columns == 0 ? 0 : shape.elems() / columns, columns};
 }
 
-/// What is added to the gradient of a layer norm's rows, as an argument.
+/// The tensor that is added to the gradient of a layer norm's rows, as an argument.
 std::string_view added_gradient(const KernelRequest& request) {
   return request.inputs.size() > 5 ? "in5" : "static_cast<const float*>(nullptr)";
 }
 
-/// The gradients of a weighted layer norm, where the sums of a block's columns fit what its threads share:
-/// blocks have rows each, and a second launch joins their columns.
+/// The gradients of a weighted layer norm, for the case that the column sums of a block fit in shared memory.
+/// Each block processes some of the rows, and a second launch combines the column sums of the blocks.
 class LayerNormGradient {
  public:
   explicit LayerNormGradient(const KernelRequest& request)
@@ -151,11 +152,11 @@ std::unique_ptr<graph::Kernel> prepare_layer_norm_gradient_cuda(const KernelRequ
                         {{dtype, column}},
                         {{dtype, column}},
                         {{request.inputs[3].dtype, shape}}};
-    constexpr uint8_t kX = 4, kG = 5, kCentred = 6, kNormal = 7, kProduct = 8;
+    constexpr uint8_t kX = 4, kG = 5, kCentered = 6, kNormal = 7, kProduct = 8;
     program.code = {{ElementOp::kCast, dtype, {0}},
                     {ElementOp::kCast, dtype, {3}},
                     {ElementOp::kSub, dtype, {kX, 1}},
-                    {ElementOp::kMul, dtype, {centered ? kCentred : kX, 2}},
+                    {ElementOp::kMul, dtype, {centered ? kCentered : kX, 2}},
                     {ElementOp::kMul, dtype, {kNormal, kG}}};
     std::vector<Slot> slots = {{Slot::kInput, 0}, {Slot::kInput, 1}, {Slot::kInput, 2}, {Slot::kInput, 3}};
     if (read(1)) {
@@ -209,8 +210,8 @@ std::unique_ptr<graph::Kernel> prepare_scatter_add_cuda(const KernelRequest& req
   const int64_t elems = view.extent * view.inner;
   const int64_t wanted = kBlocksEach * std::max(1, request.module->device().multiprocessors);
   const int64_t share = std::clamp(sums.shape.elems() / wanted, kLeast, kMost);
-  // A block compares all indices, and each of its elements all that point into its part: more parts cost more
-  // of the former, longer ones more of the latter.
+  // A block compares all indices, and each of its elements compares all indices that point into the block's
+  // part. More parts cost more of the former, longer parts more of the latter.
   const int64_t balanced = 2 * static_cast<int64_t>(std::sqrt(static_cast<double>(elems)));
   const int64_t part = std::min(elems, std::max(kLeast, std::min(share, balanced) / kLeast * kLeast));
   const int64_t parts = (elems + part - 1) / part;

@@ -1,4 +1,4 @@
-// Scans along an axis; behind element_prelude() in their text. Threads fold neighbouring places each, blocks
+// Scans along an axis; behind element_prelude() in their text. Threads fold neighboring places each, blocks
 // scan what their threads have, and where an axis is shared by blocks, a launch before finds what each part
 // of it comes to. What is folded in which order depends on the shapes and the device alone. A scan is a class
 // with a State: `none()`, which changes nothing, and `of(a, b)`, which folds b, that comes later, into a.

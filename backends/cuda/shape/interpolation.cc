@@ -98,7 +98,7 @@ class WeightedSums {
   const DType dtype_;  // of the weights
 };
 
-/// Elements of any dtype as they are.
+/// Copies elements of any dtype unchanged.
 void add_selection(LaunchKernel& kernel, const KernelRequest& request, const InterpolationAxis& axis) {
   request.module->add_shared(std::string(backends::texts::kInterpolationWeights));
   const AxisView out(request.outputs[0].shape, axis_of(request));

@@ -1,4 +1,4 @@
-// Ops that move elements of any dtype on a device, and those that look for a place.
+// Ops that move elements of any dtype on a device, and ops that search for a position.
 #include <algorithm>
 
 #include "isochron/backends/common/axis_view.h"

@@ -19,8 +19,8 @@ uint16_t brain_bits(float value) { return bfloat16(value).bits; }
 
 TEST(Float16, RoundsToNearestEven) {
   EXPECT_EQ(half_bits(1.0f), 0x3c00);
-  EXPECT_EQ(half_bits(1.0f + 0x1p-11f), 0x3c00) << "a tie goes to the even neighbour below";
-  EXPECT_EQ(half_bits(1.0f + 0x1.8p-10f), 0x3c02) << "a tie goes to the even neighbour above";
+  EXPECT_EQ(half_bits(1.0f + 0x1p-11f), 0x3c00) << "a tie goes to the even neighbor below";
+  EXPECT_EQ(half_bits(1.0f + 0x1.8p-10f), 0x3c02) << "a tie goes to the even neighbor above";
   EXPECT_EQ(half_bits(1.0f + 0x1.002p-11f), 0x3c01);
   EXPECT_EQ(half_bits(-2.0f), 0xc000);
   EXPECT_EQ(half_bits(-0.0f), 0x8000);
@@ -55,8 +55,8 @@ TEST(Float16, EveryFiniteValueSurvivesTheRoundTrip) {
 
 TEST(BFloat16, RoundsToNearestEven) {
   EXPECT_EQ(brain_bits(1.0f), 0x3f80);
-  EXPECT_EQ(brain_bits(1.0f + 0x1p-8f), 0x3f80) << "a tie goes to the even neighbour below";
-  EXPECT_EQ(brain_bits(1.0f + 0x1.8p-7f), 0x3f82) << "a tie goes to the even neighbour above";
+  EXPECT_EQ(brain_bits(1.0f + 0x1p-8f), 0x3f80) << "a tie goes to the even neighbor below";
+  EXPECT_EQ(brain_bits(1.0f + 0x1.8p-7f), 0x3f82) << "a tie goes to the even neighbor above";
   EXPECT_EQ(brain_bits(1.0f + 0x1.002p-8f), 0x3f81);
 }
 

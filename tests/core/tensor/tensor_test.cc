@@ -63,13 +63,13 @@ TEST(Tensor, ReadsEveryDtype) {
 TEST(Tensor, RejectsTheWrongDtypeAndCount) {
   std::array<float, 2> values{1, 2};
   const Tensor tensor = Tensor::from_external(values.data(), {DType::kF32, {2}});
-  EXPECT_ERROR(tensor.data<double>(), ErrorCode::kDtypeMismatch, "asked for f64, the tensor is f32");
+  EXPECT_ERROR(tensor.data<double>(), ErrorCode::kDtypeMismatch, "expected dtype f64, the tensor is f32");
   EXPECT_ERROR(tensor.item<float>(), ErrorCode::kShapeMismatch, "f32(2)");
   EXPECT_EQ(Tensor::from_external(values.data() + 1, {DType::kF32, {1, 1}}).item<int>(), 2);
   int64_t large = (int64_t{1} << 62) + 1;
   const Tensor whole = Tensor::from_external(&large, {DType::kI64, {}});
   EXPECT_EQ(whole.item<int64_t>(), large) << "exactly, not by way of a double";
-  EXPECT_ERROR(whole.item<int>(), ErrorCode::kOutOfRange, "ask for a double");
+  EXPECT_ERROR(whole.item<int>(), ErrorCode::kOutOfRange, "use item<double>()");
   large = -1;
   EXPECT_ERROR(whole.item<uint64_t>(), ErrorCode::kOutOfRange, "Tensor(i64(): -1)");
   double real = -2.9;
@@ -77,7 +77,7 @@ TEST(Tensor, RejectsTheWrongDtypeAndCount) {
   EXPECT_EQ(fraction.item<int>(), -2);
   for (const double unfit : {1e19, -1e19, 0x1p63, std::numeric_limits<double>::quiet_NaN()}) {
     real = unfit;
-    EXPECT_ERROR(fraction.item<int64_t>(), ErrorCode::kOutOfRange, "doesn't fit");
+    EXPECT_ERROR(fraction.item<int64_t>(), ErrorCode::kOutOfRange, "does not fit");
   }
   EXPECT_EQ(tensor.extent(-1), 2);
   EXPECT_ERROR(tensor.extent(1), ErrorCode::kOutOfRange, "axis 1");

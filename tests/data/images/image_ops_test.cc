@@ -134,7 +134,7 @@ TEST(ImageCrop, ResizedPartsLieWithinTheirBounds) {
   for (uint64_t element = 0; element < 200; ++element) {
     random_resized_crop(view(image, 40, 60, 3), view(crop, 8, 8, 3), {.element = element}, scratch,
                         {.smallest_area = 0.2, .largest_area = 0.5});
-    // 8 pixels of width w / 8 each; the outer centres lie 7 w / 8 apart, each worth 4.
+    // 8 pixels of width w / 8 each; the outer centers lie 7 w / 8 apart, each worth 4.
     const double width = (crop[21] - crop[0]) / 4.0 * 8 / 7;
     EXPECT_GE(width, std::sqrt(0.2 * 2400 * 0.75) - 4);
     EXPECT_LE(width, std::sqrt(0.5 * 2400 * 4 / 3) + 4);
@@ -185,13 +185,13 @@ TEST(ImageNormalize, SubtractsMeansAndDividesByDeviations) {
 }
 
 /// A jitter of one property alone, drawn until its factor is far from 1.
-std::array<float, 3> jittered(std::array<float, 3> pixel, const ColourJitterOptions& options,
+std::array<float, 3> jittered(std::array<float, 3> pixel, const ColorJitterOptions& options,
                               uint64_t element) {
-  colour_jitter(ImageView<float>(pixel.data(), 1, 1, 3), {.element = element}, options);
+  color_jitter(ImageView<float>(pixel.data(), 1, 1, 3), {.element = element}, options);
   return pixel;
 }
 
-TEST(ColourJitter, ScalesTheBrightness) {
+TEST(ColorJitter, ScalesTheBrightness) {
   for (uint64_t element = 0; element < 50; ++element) {
     const auto pixel = jittered({0.1f, 0.2f, 0.4f}, {.brightness = 0.5}, element);
     const float factor = pixel[0] / 0.1f;
@@ -202,7 +202,7 @@ TEST(ColourJitter, ScalesTheBrightness) {
   }
 }
 
-TEST(ColourJitter, BlendsSaturationWithTheLuma) {
+TEST(ColorJitter, BlendsSaturationWithTheLuma) {
   const float luma = 0.299f * 0.5f + 0.587f * 0.25f + 0.114f * 0.4f;
   for (uint64_t element = 0; element < 50; ++element) {
     const auto pixel = jittered({0.5f, 0.25f, 0.4f}, {.saturation = 0.9}, element);
@@ -213,18 +213,17 @@ TEST(ColourJitter, BlendsSaturationWithTheLuma) {
   }
 }
 
-TEST(ColourJitter, BlendsContrastWithTheMeanLuma) {
+TEST(ColorJitter, BlendsContrastWithTheMeanLuma) {
   for (uint64_t element = 0; element < 20; ++element) {
-    std::array<float, 4> grey = {0.2f, 0.4f, 0.5f, 0.5f};
-    colour_jitter(ImageView<float>(grey.data(), 2, 2, 1), {.element = element},
-                  {.contrast = 0.9, .hue = 0.5});
-    const float factor = (grey[0] - 0.4f) / -0.2f;
-    EXPECT_NEAR(grey[1], 0.4f, 1e-6) << "the mean";
-    EXPECT_NEAR(grey[2], 0.4f + 0.1f * factor, 1e-5);
+    std::array<float, 4> gray = {0.2f, 0.4f, 0.5f, 0.5f};
+    color_jitter(ImageView<float>(gray.data(), 2, 2, 1), {.element = element}, {.contrast = 0.9, .hue = 0.5});
+    const float factor = (gray[0] - 0.4f) / -0.2f;
+    EXPECT_NEAR(gray[1], 0.4f, 1e-6) << "the mean";
+    EXPECT_NEAR(gray[2], 0.4f + 0.1f * factor, 1e-5);
   }
 }
 
-TEST(ColourJitter, TurnsTheHue) {
+TEST(ColorJitter, TurnsTheHue) {
   std::set<int> brightest;
   for (uint64_t element = 0; element < 50; ++element) {
     const auto pixel = jittered({0.9f, 0.3f, 0.3f}, {.hue = 0.5}, element);
@@ -232,29 +231,29 @@ TEST(ColourJitter, TurnsTheHue) {
     EXPECT_NEAR(high, 0.9f, 1e-5) << "value and saturation stay";
     EXPECT_NEAR(low, 0.3f, 1e-5);
     brightest.insert(static_cast<int>(std::ranges::max_element(pixel) - pixel.begin()));
-    const auto grey = jittered({0.3f, 0.3f, 0.3f}, {.hue = 0.5}, element);
-    EXPECT_THAT(grey, Each(0.3f));
+    const auto gray = jittered({0.3f, 0.3f, 0.3f}, {.hue = 0.5}, element);
+    EXPECT_THAT(gray, Each(0.3f));
   }
   EXPECT_THAT(brightest, ElementsAre(0, 1, 2));
 }
 
-TEST(ColourJitter, LeavesAlphaAndStaysInRange) {
+TEST(ColorJitter, LeavesAlphaAndStaysInRange) {
   Bytes image(50 * 4);
   for (size_t i = 0; i < image.size(); ++i) image[i] = static_cast<uint8_t>(i * 37);
   for (uint64_t element = 0; element < 20; ++element) {
     Bytes changed = image;
-    colour_jitter(view(changed, 5, 10, 4), {.element = element}, {1, 1, 1, 0.5});
+    color_jitter(view(changed, 5, 10, 4), {.element = element}, {1, 1, 1, 0.5});
     for (size_t i = 3; i < image.size(); i += 4) EXPECT_EQ(changed[i], image[i]);
     EXPECT_NE(changed, image);
   }
-  EXPECT_ERROR(colour_jitter(view(image, 5, 10, 4), {}, {.hue = 0.6}), ErrorCode::kInvalidArgument,
+  EXPECT_ERROR(color_jitter(view(image, 5, 10, 4), {}, {.hue = 0.6}), ErrorCode::kInvalidArgument,
                "at most 0.5");
 }
 
 TEST(ImageKeys, SayWhichNumbersAreDrawn) {
   const auto draw = [](const ImageKey& key) {
     Bytes image = counting(20 * 20 * 3);
-    colour_jitter(view(image, 20, 20, 3), key, {0.5, 0.5, 0.5, 0.1});
+    color_jitter(view(image, 20, 20, 3), key, {0.5, 0.5, 0.5, 0.1});
     return std::string(image.begin(), image.end());
   };
   const ImageKey key = {.seed = 1, .epoch = 2, .element = 3};

@@ -119,14 +119,14 @@ TEST(Images, OfJpegStayCloseOverTheRoundTrip) {
   }
 }
 
-TEST(Images, AreConvertedBetweenGreyColourAndAlpha) {
-  const Tensor colour = empty({DType::kU8, {1, 1, 3}});
-  std::ranges::copy(std::array<uint8_t, 3>{200, 100, 50}, colour.data<uint8_t>());
-  const std::string file = encode_png(colour);
+TEST(Images, AreConvertedBetweenGrayColorAndAlpha) {
+  const Tensor color = empty({DType::kU8, {1, 1, 3}});
+  std::ranges::copy(std::array<uint8_t, 3>{200, 100, 50}, color.data<uint8_t>());
+  const std::string file = encode_png(color);
   EXPECT_NEAR(decode_image(bytes_of(file), 1, "a").to_vector()[0], 0.299 * 200 + 0.587 * 100 + 0.114 * 50, 1);
   EXPECT_THAT(decode_image(bytes_of(file), 4, "a").to_vector(), testing::ElementsAre(200, 100, 50, 255));
-  const std::string grey = encode_jpeg(picture(8, 8, 1), 90);
-  const auto alpha = decode_image(bytes_of(grey), 4, "a").to_vector();
+  const std::string gray = encode_jpeg(picture(8, 8, 1), 90);
+  const auto alpha = decode_image(bytes_of(gray), 4, "a").to_vector();
   EXPECT_EQ(alpha[0], alpha[1]);
   EXPECT_EQ(alpha[3], 255);
 }

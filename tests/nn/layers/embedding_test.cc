@@ -80,13 +80,13 @@ TEST(EmbeddingBag, ReducesRowsAndLeavesPaddingOut) {
 TEST(EmbeddingBag, CutsAtOffsetsAndWeighs) {
   EmbeddingBag layer(5, 2, {.mode = BagMode::kSum, .initializer = rising()});
   const Tensor x = integers({4}, {1, 2, 3, 4});
-  EXPECT_EQ(layer.cut(x, integers({3}, {0, 3, 3})).to_vector(), (Numbers{6, 60, 0, 0, 4, 40}));
+  EXPECT_EQ(layer(x, integers({3}, {0, 3, 3})).to_vector(), (Numbers{6, 60, 0, 0, 4, 40}));
   const Tensor weights = from_vector({4}, {1, 0.5, 2, -1});
-  EXPECT_EQ(layer.cut(x, integers({2}, {0, 2}), weights).to_vector(), (Numbers{2, 20, 2, 20}));
-  EXPECT_EQ(layer.weighted(integers({1, 2}, {2, 4}), from_vector({1, 2}, {3, 0.5})).to_vector(),
+  EXPECT_EQ(layer(x, integers({2}, {0, 2}), weights).to_vector(), (Numbers{2, 20, 2, 20}));
+  EXPECT_EQ(layer(integers({1, 2}, {2, 4}), Tensor(), from_vector({1, 2}, {3, 0.5})).to_vector(),
             (Numbers{8, 80}));
   EmbeddingBag ends(5, 2, {.mode = BagMode::kMax, .initializer = rising(), .include_last_offset = true});
-  EXPECT_EQ(ends.cut(x, integers({3}, {0, 1, 4})).to_vector(), (Numbers{1, 10, 4, 40}));
+  EXPECT_EQ(ends(x, integers({3}, {0, 1, 4})).to_vector(), (Numbers{1, 10, 4, 40}));
 }
 
 TEST(EmbeddingBag, TheLargestIsTheFirstOfEqualsAndNan) {
@@ -103,16 +103,16 @@ TEST(EmbeddingBag, RefusesWhatItCantDo) {
   EmbeddingBag layer(5, 2);
   const Tensor x = integers({4}, {1, 2, 3, 4});
   EXPECT_ERROR(layer(x), ErrorCode::kShapeMismatch, "must have 2 axes");
-  EXPECT_ERROR(layer.cut(x, integers({2}, {0, 5})), ErrorCode::kOutOfRange, "offset 5 at position 1");
-  EXPECT_ERROR(layer.cut(x, integers({2}, {1, 3})), ErrorCode::kOutOfRange, "offset 1 at position 0");
-  EXPECT_ERROR(layer.cut(x, integers({3}, {0, 3, 2})), ErrorCode::kOutOfRange, "offset 2 at position 2");
-  EXPECT_ERROR(layer.cut(integers({1}, {5}), integers({1}, {0})), ErrorCode::kOutOfRange, "index 5");
-  EXPECT_ERROR(layer.weighted(integers({1, 2}, {2, 4}), ones({1, 2})), ErrorCode::kInvalidArgument,
+  EXPECT_ERROR(layer(x, integers({2}, {0, 5})), ErrorCode::kOutOfRange, "offset 5 at position 1");
+  EXPECT_ERROR(layer(x, integers({2}, {1, 3})), ErrorCode::kOutOfRange, "offset 1 at position 0");
+  EXPECT_ERROR(layer(x, integers({3}, {0, 3, 2})), ErrorCode::kOutOfRange, "offset 2 at position 2");
+  EXPECT_ERROR(layer(integers({1}, {5}), integers({1}, {0})), ErrorCode::kOutOfRange, "index 5");
+  EXPECT_ERROR(layer(integers({1, 2}, {2, 4}), Tensor(), ones({1, 2})), ErrorCode::kInvalidArgument,
                "only a sum takes weights");
   EXPECT_ERROR(EmbeddingBag(5, 2, {.mode = BagMode::kMax, .sparse = true}), ErrorCode::kInvalidArgument,
                "dense");
   EmbeddingBag ends(5, 2, {.include_last_offset = true});
-  EXPECT_ERROR(ends.cut(x, integers({3}, {0, 1, 3})), ErrorCode::kOutOfRange, "the last offset is 3");
+  EXPECT_ERROR(ends(x, integers({3}, {0, 1, 3})), ErrorCode::kOutOfRange, "the last offset is 3");
 }
 
 TEST(EmbeddingBag, CountsIn16BitsWhatTheyDontHold) {

@@ -1,4 +1,4 @@
-// Normalisation layers as parts of a model: the moving averages of batch normalisation in training, inference
+// Normalization layers as parts of a model: the moving averages of batch normalization in training, inference
 // and when frozen. Their arithmetic is compared with PyTorch's in golden_models_test.cc.
 #include "isochron/nn/layers/normalization.h"
 

@@ -1,4 +1,4 @@
-// Batch normalisation synchronized over ranks that are threads: training is that of one process on the
+// Batch normalization synchronized over ranks that are threads: training is that of one process on the
 // batches of all of them.
 #include <gtest/gtest.h>
 

@@ -60,7 +60,7 @@ class Dlrm : public Module {
                                          item_(batch.item),
                                          kind_(batch.kind),
                                          tags_(batch.tags),
-                                         words_.cut(batch.words, batch.offsets, batch.weights)};
+                                         words_(batch.words, batch.offsets, batch.weights)};
     std::vector<Tensor> features = {bottom};
     for (size_t i = 0; i < vectors.size(); ++i) {
       for (size_t k = i + 1; k < vectors.size(); ++k)

@@ -1,5 +1,5 @@
 // A small U-Net (Ronneberger, Fischer, Brox: "U-Net: Convolutional Networks for Biomedical Image
-// Segmentation", MICCAI 2015) with group normalisation, written as a user would: blocks with two inputs, in
+// Segmentation", MICCAI 2015) with group normalization, written as a user would: blocks with two inputs, in
 // lists. Its members are called as those of UNet in tests/golden/make_models_torch.py.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace isochron::nn {
 
-/// Two 3x3 convolutions, each with group normalisation and silu.
+/// Two 3x3 convolutions, each with group normalization and silu.
 class TwoConvolutions : public Module {
  public:
   TwoConvolutions(int64_t filters, int64_t groups)

@@ -36,11 +36,11 @@ std::vector<double> sampled() {
   return order_of(data::sample_from_datasets({rows(), rows()}, {1, 1}).take(30));
 }
 
-/// An image whose colours are changed at random, as numbers.
+/// An image whose colors are changed at random, as numbers.
 std::vector<double> jittered(const data::ImageKey& key = {}) {
   std::vector<float> pixels(8 * 8 * 3);
   for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<float>(i) / 200;
-  data::colour_jitter(data::ImageView<float>(pixels.data(), 8, 8, 3), key, {0.5, 0.5, 0.5, 0.1});
+  data::color_jitter(data::ImageView<float>(pixels.data(), 8, 8, 3), key, {0.5, 0.5, 0.5, 0.1});
   return {pixels.begin(), pixels.end()};
 }
 /// Zeros after two steps along nothing but noise.

@@ -1,5 +1,5 @@
-// Law 11: training with the same seed, number of threads and recorded choices gives the same bits, and so it
-// does with choices made by rule.
+// Design rule 11: training with the same seed, number of threads and recorded choices gives the same bits,
+// and so it does with choices made by rule.
 #include <gtest/gtest.h>
 
 #include <functional>

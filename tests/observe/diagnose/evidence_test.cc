@@ -134,7 +134,7 @@ TEST(Evidence, EventFilesAreNoLogs) {
   const TempFolder folder;
   EventFile events(folder.path());
   const std::vector<float> numbers{1, 2, 3, 4, 5};
-  const HistogramSummary histogram = summarise(std::span<const float>(numbers));
+  const HistogramSummary histogram = summarize(std::span<const float>(numbers));
   const auto logging = [&](int scalars, int64_t others) {
     return run_steps([&, scalars, others](SensorReading& now, int i, Recorder&) {
       const int64_t before = EventFile::bytes_written();

@@ -224,10 +224,10 @@ TEST(PlotSvg, FillsPartsOfAWholeFromTheTopOneDown) {
   const size_t first = svg.find("<polygon"), second = svg.find("<polygon", first + 1);
   ASSERT_NE(second, std::string::npos);
   EXPECT_EQ(svg.find("<polyline"), std::string::npos);
-  const auto colour_at = [&](size_t at) { return svg.substr(svg.find("fill=\"", at) + 6, 7); };
+  const auto color_at = [&](size_t at) { return svg.substr(svg.find("fill=\"", at) + 6, 7); };
   const size_t low_swatch = svg.find("<rect"), high_swatch = svg.find("<rect", low_swatch + 1);
-  EXPECT_EQ(colour_at(first), colour_at(high_swatch)) << "the upper is drawn first";
-  EXPECT_EQ(colour_at(second), colour_at(low_swatch));
+  EXPECT_EQ(color_at(first), color_at(high_swatch)) << "the upper is drawn first";
+  EXPECT_EQ(color_at(second), color_at(low_swatch));
 }
 
 }  // namespace

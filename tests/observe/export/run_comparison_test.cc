@@ -16,7 +16,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-/// Steps of `us` with noise whose neighbours are alike.
+/// Steps of `us` with noise whose neighbors are alike.
 RunData steps(double us, uint64_t seed, int count = 20'000) {
   Rng rng(seed);
   std::vector<double> durations;

@@ -36,7 +36,7 @@ TEST(HistogramSummary, CountsEveryFiniteNumberOnce) {
   for (int i = 0; i < 1000; ++i) values.push_back(static_cast<float>(i % 100));
   values.push_back(std::numeric_limits<float>::quiet_NaN());
   values.push_back(std::numeric_limits<float>::infinity());
-  const HistogramSummary summary = summarise(values);
+  const HistogramSummary summary = summarize(values);
   EXPECT_EQ(summary.count, 1000);
   EXPECT_EQ(summary.min, 0);
   EXPECT_EQ(summary.max, 99);
@@ -49,18 +49,18 @@ TEST(HistogramSummary, CountsEveryFiniteNumberOnce) {
 
 TEST(HistogramSummary, EqualNumbersAndNoneAtAll) {
   const std::vector<double> equal(5, 2.5), none = {std::nan("")};
-  EXPECT_EQ(summarise(equal).limits, std::vector<double>{2.5});
-  EXPECT_EQ(summarise(equal).counts, std::vector<double>{5});
-  EXPECT_EQ(summarise(none).count, 0);
-  EXPECT_TRUE(summarise(none).limits.empty());
+  EXPECT_EQ(summarize(equal).limits, std::vector<double>{2.5});
+  EXPECT_EQ(summarize(equal).counts, std::vector<double>{5});
+  EXPECT_EQ(summarize(none).count, 0);
+  EXPECT_TRUE(summarize(none).limits.empty());
   const double huge = std::numeric_limits<double>::max();
-  EXPECT_EQ(sum(summarise(std::vector<double>{-huge, 0, huge}).counts), 3) << "whose range is no number";
+  EXPECT_EQ(sum(summarize(std::vector<double>{-huge, 0, huge}).counts), 3) << "whose range is no number";
 }
 
 TEST(EventFile, WritesOneRecordAThing) {
   const TempFolder folder;
   EventFile file(folder.path());
-  file.histogram("weights/a", 3, summarise(std::vector<float>{1, 2, 3}));
+  file.histogram("weights/a", 3, summarize(std::vector<float>{1, 2, 3}));
   file.graph({{"x", "input", {}, {{DType::kF32, {2, 3}}}, {}}, {"y", "exp", {"x"}, {}, {{"axis", "1"}}}});
   file.scalar("loss", 4, 0.5);
   file.flush();

@@ -396,10 +396,10 @@ TEST(Recorder, LooksAtIterationsAfterSamples) {
   }
   count(Counter::kBytesInUse, -300 * 100);
   count_own_bytes(-100 * 100);
-  const Looks& looks = recorder.looks();
-  EXPECT_GE(looks.iterations, 99);
-  EXPECT_EQ(looks.gained_bytes[static_cast<size_t>(Phase::kDataWait)], 100 * looks.iterations);
-  EXPECT_EQ(looks.gained_elsewhere_bytes, 200 * looks.iterations);
+  const InspectedIterations& inspected = recorder.inspected();
+  EXPECT_GE(inspected.iterations, 99);
+  EXPECT_EQ(inspected.gained_bytes[static_cast<size_t>(Phase::kDataWait)], 100 * inspected.iterations);
+  EXPECT_EQ(inspected.gained_elsewhere_bytes, 200 * inspected.iterations);
 }
 
 TEST(Recorder, RemembersWhereTracingBegan) {

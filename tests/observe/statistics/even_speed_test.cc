@@ -112,7 +112,7 @@ TEST(EvenSpeed, WaitingForACoreIsTakenOutOfTheMeans) {
   EXPECT_NE(judge_flatness(unknown).kind, Flatness::kFlat);
 }
 
-/// A run beside a neighbour that works in short bursts, more of them later on: what they do to the program
+/// A run beside a neighbor that works in short bursts, more of them later on: what they do to the program
 /// can't be told from the kernel's time in the windows. A part of each window's iterations was quiet.
 struct Bursts {
   Bursts(double change, uint64_t seed, const std::function<double(int)>& quiet_share) {
@@ -167,7 +167,7 @@ TEST(EvenSpeed, WaitingInAllIterationsIsTakenOutOfTheMedians) {
   EXPECT_THAT(unknown.reason, HasSubstr("without the time spent waiting for a core"));
 }
 
-TEST(EvenSpeed, QuietIterationsDecideBesideANeighbour) {
+TEST(EvenSpeed, QuietIterationsDecideBesideANeighbor) {
   const auto half = [](int i) { return i % 5 == 0 ? 0 : 0.5; };
   int flat_without = 0;
   for (uint64_t seed = 1; seed <= 10; ++seed) {

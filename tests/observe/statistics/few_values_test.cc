@@ -42,7 +42,7 @@ TEST(FewValues, TheIntervalIsExactOverAllOrders) {
 }
 
 TEST(FewValues, TheIntervalLiesBetweenSlopes) {
-  // Slopes of neighbours 1, 2, -1, 3, of the others 3/2, 1/2, 1, 2/3, 4/3, 5/4: the outermost at 95 %.
+  // Slopes of neighbors 1, 2, -1, 3, of the others 3/2, 1/2, 1, 2/3, 4/3, 5/4: the outermost at 95 %.
   const auto interval = theil_sen_interval(std::vector<double>{0, 1, 3, 2, 5}, 0.95);
   ASSERT_TRUE(interval);
   EXPECT_DOUBLE_EQ(interval->low, -1);

@@ -113,10 +113,10 @@ TEST(Windows, MergedOnesKeepTheLargestAndTheSumsOfTheirParts) {
   }
 }
 
-/// An iteration each 100 ns, or 300 while a neighbour works, which it does in `busy` of them; the reference
+/// An iteration each 100 ns, or 300 while a neighbor works, which it does in `busy` of them; the reference
 /// kernel is timed after every fourth.
-WindowSeries beside_a_neighbour(int64_t iterations, const std::function<bool(int64_t)>& busy,
-                                const std::function<int64_t(int64_t)>& quiet_ns) {
+WindowSeries beside_a_neighbor(int64_t iterations, const std::function<bool(int64_t)>& busy,
+                               const std::function<int64_t(int64_t)>& quiet_ns) {
   WindowSeries windows;
   for (int64_t i = 0; i < iterations; ++i) {
     windows.add(i, busy(i) ? 300 : quiet_ns(i), {});
@@ -127,7 +127,7 @@ WindowSeries beside_a_neighbour(int64_t iterations, const std::function<bool(int
 
 TEST(Windows, QuietIterationsLieBetweenUndisturbedTimings) {
   const auto busy = [](int64_t i) { return i / 12 % 3 == 1; };  // 12 of every 36
-  const WindowSeries windows = beside_a_neighbour(100'000, busy, [](int64_t) { return 100; });
+  const WindowSeries windows = beside_a_neighbor(100'000, busy, [](int64_t) { return 100; });
   int64_t iterations = 0, quiet = 0;
   for (const Window& window : windows.closed()) {
     iterations += window.iterations;
@@ -144,7 +144,7 @@ TEST(Windows, QuietIterationsLieBetweenUndisturbedTimings) {
 TEST(Windows, QuietMediansOfMergedWindowsAreThoseOfAllTheirIterations) {
   Rng rng(4);
   std::vector<double> durations;
-  const WindowSeries windows = beside_a_neighbour(
+  const WindowSeries windows = beside_a_neighbor(
       1 << 16, [](int64_t i) { return i % 1000 < 300; },
       [&](int64_t) {
         durations.push_back(std::floor(1e5 * std::exp(0.3 * rng.normal())));

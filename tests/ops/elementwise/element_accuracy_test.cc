@@ -17,7 +17,7 @@ namespace {
 using graph::ElementOp;
 using ops::error_bound;
 
-/// Of every exponent and either sign, then ranges in which functions bend, the neighbours of multiples of
+/// Of every exponent and either sign, then ranges in which functions bend, the neighbors of multiples of
 /// pi / 2, and of 1 and the powers of two.
 template <typename T>
 std::vector<T> whole_domain() {

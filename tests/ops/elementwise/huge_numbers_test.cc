@@ -108,8 +108,8 @@ TEST(HugeNumbers, FarWindowsSeeWhatLiesInTheImage) {
     const Tensor whole = kernel(axes);
     Dims starts = middle, stops = one_more;
     for (const int64_t extent : {2, 4}) starts.push_back(0), stops.push_back(extent);
-    const Tensor centre = slice(whole, starts, stops);
-    const Tensor want = convolution(image(axes), centre, {});
+    const Tensor center = slice(whole, starts, stops);
+    const Tensor want = convolution(image(axes), center, {});
     for (const int64_t dilation : {int64_t{5}, int64_t{20'000}, (int64_t{1} << 22)}) {
       const Tensor got = convolution(image(axes), whole, {},
                                      {.padding = Padding::same(), .dilation = repeated(dilation, axes)});

@@ -103,7 +103,7 @@ TEST(ArgMax, TakesTheFirstOfEqualsAndNanBeforeAll) {
   EXPECT_EQ(argmax(from_vector({4}, {1, NAN, 7, NAN})).item<int64_t>(), 1);
   EXPECT_EQ(argmin(from_vector({3}, {1, 0, NAN})).item<int64_t>(), 2);
   EXPECT_EQ(argmax(numbers({2, 3}), -1, true).shape(), Shape({2, 1}));
-  EXPECT_ERROR(argmax(numbers({0})), ErrorCode::kShapeMismatch, "nothing to choose from");
+  EXPECT_ERROR(argmax(numbers({0})), ErrorCode::kShapeMismatch, "is empty");
 }
 
 }  // namespace

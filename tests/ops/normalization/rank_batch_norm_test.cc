@@ -1,4 +1,4 @@
-// Batch normalisation over ranks that are threads, held against batch_norm of the batch of all of them.
+// Batch normalization over ranks that are threads, held against batch_norm of the batch of all of them.
 #include "isochron/ops/normalization/rank_batch_norm.h"
 
 #include <gtest/gtest.h>

@@ -114,7 +114,7 @@ TEST(Random, NormalNumbersAreNormal) {
   }
 }
 
-TEST(Random, NeighboursAreUncorrelated) {
+TEST(Random, NeighborsAreUncorrelated) {
   Generator generator(13);
   const Values values = random_normal({kDraws}, 0, 1, DType::kF32, generator).to_vector();
   for (const size_t lag : {1, 2, 3, 4, 1024}) {

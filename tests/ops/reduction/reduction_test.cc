@@ -24,7 +24,7 @@ TEST(Reductions, OfIntegersAreNeverCut) {
 TEST(Reductions, NumbersBesideIntegersAreNeverCut) {
   const Tensor x = arange(3);
   EXPECT_ERROR(x >= 0.5, ErrorCode::kDtypeMismatch,
-               "0.5 would be cut to a whole number beside a tensor of i64");
+               "0.5 would be truncated to the integer dtype of the tensor, i64");
   EXPECT_ERROR(0.5 * x, ErrorCode::kDtypeMismatch, "cast the tensor");
   EXPECT_ERROR(clip(x, 0.5, 2), ErrorCode::kDtypeMismatch, "cast the tensor");
   EXPECT_EQ((x * 2.0).to_vector(), (std::vector<double>{0, 2, 4}));

@@ -371,8 +371,8 @@ Findings check_captured(const OpDef& op) {
         CapturedFunction plain(traced, without_passes());
         compare_bits(findings, what + ", captured without passes", call_captured(plain, inputs), eager);
         compare_bits(findings, what + ", replayed", call_captured(plain, inputs), eager);
-        CapturedFunction optimised(traced, {});
-        const std::vector<Tensor> results = call_captured(optimised, inputs);
+        CapturedFunction optimized(traced, {});
+        const std::vector<Tensor> results = call_captured(optimized, inputs);
         CapturedFunction folded(
             [&](std::span<const Tensor>) {
               std::vector<Tensor> constants;

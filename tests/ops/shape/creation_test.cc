@@ -15,21 +15,21 @@ using Values = std::vector<double>;
 
 TEST(Creation, RefusesWhatAnIntegerCannotHold) {
   for (const double number : {300.0, -1.0, std::nan("")}) {
-    EXPECT_ERROR(scalar(number, DType::kU8), ErrorCode::kOutOfRange, "no number of u8");
-    EXPECT_ERROR(full({2}, number, DType::kU8), ErrorCode::kOutOfRange, "no number of u8");
-    EXPECT_ERROR(from_vector({2}, {1, number}, DType::kU8), ErrorCode::kOutOfRange, "no number of u8");
+    EXPECT_ERROR(scalar(number, DType::kU8), ErrorCode::kOutOfRange, "out of the range of u8");
+    EXPECT_ERROR(full({2}, number, DType::kU8), ErrorCode::kOutOfRange, "out of the range of u8");
+    EXPECT_ERROR(from_vector({2}, {1, number}, DType::kU8), ErrorCode::kOutOfRange, "out of the range of u8");
   }
   EXPECT_EQ(from_vector({3}, {255, 0, 1.75}, DType::kU8).to_vector(), (Values{255, 0, 1}))
       << "fractions are cut";
-  EXPECT_ERROR(from_vector({1}, {0x1p63}, DType::kI64), ErrorCode::kOutOfRange, "no number of i64");
+  EXPECT_ERROR(from_vector({1}, {0x1p63}, DType::kI64), ErrorCode::kOutOfRange, "out of the range of i64");
   EXPECT_EQ(arange(256, DType::kU8).to_vector().back(), 255);
-  EXPECT_ERROR(arange(257, DType::kU8), ErrorCode::kOutOfRange, "no number of u8");
+  EXPECT_ERROR(arange(257, DType::kU8), ErrorCode::kOutOfRange, "out of the range of u8");
 }
 
 TEST(Pad, RefusesABorderThatTheTensorCannotHold) {
   const Tensor bytes = from_vector({2}, {1, 2}, DType::kU8), whole = from_vector({2}, {1, 2}, DType::kI32);
-  EXPECT_ERROR(pad(bytes, {1}, {0}, -1), ErrorCode::kOutOfRange, "no number of u8");
-  EXPECT_ERROR(pad(whole, {1}, {0}, 2.5), ErrorCode::kDtypeMismatch, "whole number");
+  EXPECT_ERROR(pad(bytes, {1}, {0}, -1), ErrorCode::kOutOfRange, "out of the range of u8");
+  EXPECT_ERROR(pad(whole, {1}, {0}, 2.5), ErrorCode::kDtypeMismatch, "truncated to the integer dtype");
   EXPECT_EQ(pad(bytes, {1}, {0}, 255).to_vector(), (Values{255, 1, 2}));
 }
 

@@ -12,14 +12,14 @@ struct SimulatedLibraryDevice {
   uint64_t seed;
   int stages_pageable;  // 0: the device reads and writes memory that isn't page-locked when a copy runs
 };
-/// The device from the next time on that nobody has its context.
+/// Configures the device; takes effect the next time that nobody holds its context.
 void simulated_configure(const SimulatedLibraryDevice* device);
-/// As SimulatedControls has them, of the context that is there or was there last.
+/// Like those of SimulatedControls, for the current context or, without one, the last.
 int64_t simulated_calls(const char* call);
 void simulated_forget_calls();
 void simulated_fail(const char* call, int64_t number, int error_code);
 size_t simulated_used_bytes();
-/// What the contexts that are gone have left: "1 stream". Read and forgotten.
+/// What destroyed contexts have left behind: "1 stream". Reading it clears it.
 const char* simulated_left_behind();
 }
 #pragma GCC visibility pop

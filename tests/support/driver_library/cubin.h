@@ -1,4 +1,4 @@
-// What an ELF file of device code says of its kernels.
+// Reads from an ELF file of device code what it records about its kernels.
 #pragma once
 
 #include <elf.h>

@@ -46,7 +46,7 @@ CUresult result_of(ErrorCode code) {
 
 CUresult context_state() {
   const Library& all = library();
-  if (!all.initialised) return refuse(CUDA_ERROR_NOT_INITIALIZED, "cuInit was not called");
+  if (!all.initialized) return refuse(CUDA_ERROR_NOT_INITIALIZED, "cuInit was not called");
   if (t_generation == 0) return refuse(CUDA_ERROR_INVALID_CONTEXT, "no context is current on this thread");
   if (t_generation != all.primary.generation || all.primary.retained == 0)
     return refuse(CUDA_ERROR_CONTEXT_IS_DESTROYED, "the thread's context was destroyed");
@@ -154,8 +154,8 @@ CUresult cuInit(unsigned flags) {
   if (flags != 0) return refuse(CUDA_ERROR_INVALID_VALUE, "flags are 0");
   Library& all = library();
   const std::lock_guard lock(all.mutex);
-  if (all.initialised) return CUDA_SUCCESS;
-  all.initialised = true;
+  if (all.initialized) return CUDA_SUCCESS;
+  all.initialized = true;
   if (all.configured) return CUDA_SUCCESS;
   SimulatedDevice& device = all.primary.device;
   device.properties.total_bytes = kDefaultMemory;
@@ -180,17 +180,17 @@ CUresult cuGetExportTable(const void** table, const CUuuid*) {
   return refuse(CUDA_ERROR_NOT_FOUND, "no such table");
 }
 CUresult cuDeviceGetCount(int* count) {
-  return initialised([&] { *count = 1; });
+  return initialized([&] { *count = 1; });
 }
 CUresult cuDeviceGet(CUdevice* device, int index) {
-  return initialised([&] {
+  return initialized([&] {
     if (index != 0) return refuse(CUDA_ERROR_INVALID_DEVICE, "there is one device");
     *device = 0;
     return CUDA_SUCCESS;
   });
 }
 CUresult cuDeviceGetName(char* name, int bytes, CUdevice) {
-  return initialised([&] {
+  return initialized([&] {
     demand(bytes > 0, "no room for the name");
     library().primary.device.properties.name.copy(name, static_cast<size_t>(bytes) - 1);
     name[std::min<size_t>(static_cast<size_t>(bytes) - 1, library().primary.device.properties.name.size())] =
@@ -198,17 +198,17 @@ CUresult cuDeviceGetName(char* name, int bytes, CUdevice) {
   });
 }
 CUresult cuDeviceGetPCIBusId(char* id, int bytes, CUdevice) {
-  return initialised([&] {
+  return initialized([&] {
     constexpr std::string_view kId = "0000:01:00.0";
     demand(bytes > static_cast<int>(kId.size()), "no room for the bus");
     id[kId.copy(id, kId.size())] = 0;
   });
 }
 CUresult cuDeviceTotalMem(size_t* bytes, CUdevice) {
-  return initialised([&] { *bytes = library().primary.device.properties.total_bytes; });
+  return initialized([&] { *bytes = library().primary.device.properties.total_bytes; });
 }
 CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice) {
-  return initialised([&] {
+  return initialized([&] {
     const SimulatedDevice& device = library().primary.device;
     switch (attribute) {
       case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
@@ -269,7 +269,7 @@ CUresult cuGetErrorString(CUresult, const char** text) {
 // Contexts.
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice) {
-  return initialised([&] {
+  return initialized([&] {
     Library& all = library();
     Primary& primary = all.primary;
     if (primary.retained++ == 0) {
@@ -281,7 +281,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice) {
   });
 }
 CUresult cuDevicePrimaryCtxRelease(CUdevice) {
-  return initialised([&] {
+  return initialized([&] {
     Library& all = library();
     Primary& primary = all.primary;
     demand(primary.retained > 0, "released more often than retained");
@@ -294,7 +294,7 @@ CUresult cuDevicePrimaryCtxRelease(CUdevice) {
   });
 }
 CUresult cuCtxSetCurrent(CUcontext context) {
-  return initialised([&] {
+  return initialized([&] {
     Primary& primary = library().primary;
     demand(context == nullptr || context == reinterpret_cast<CUcontext>(&primary), "no such context");
     if (context != nullptr && primary.retained == 0)
@@ -304,7 +304,7 @@ CUresult cuCtxSetCurrent(CUcontext context) {
   });
 }
 CUresult cuCtxGetCurrent(CUcontext* context) {
-  return initialised(
+  return initialized(
       [&] { *context = t_generation == 0 ? nullptr : reinterpret_cast<CUcontext>(&library().primary); });
 }
 CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {

@@ -35,7 +35,7 @@ struct Primary {
 
 struct Library {
   std::recursive_mutex mutex;
-  bool initialised = false, configured = false;
+  bool initialized = false, configured = false;
   Primary primary;
   std::unique_ptr<SimulatedContext> last;  // what was the context, for who counts its calls
   std::string left_behind;
@@ -83,9 +83,9 @@ CUresult in_context(Body&& body) {
 }
 
 template <typename Body>
-CUresult initialised(Body&& body) {
+CUresult initialized(Body&& body) {
   const std::lock_guard lock(library().mutex);
-  if (!library().initialised) return refuse(CUDA_ERROR_NOT_INITIALIZED, "cuInit was not called");
+  if (!library().initialized) return refuse(CUDA_ERROR_NOT_INITIALIZED, "cuInit was not called");
   return tried(body);
 }
 

@@ -103,13 +103,13 @@ CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream stream) {
   return in_context([&](SimulatedContext& context) { context.free_async(pointer, handle(stream)); });
 }
 CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* pool, CUdevice) {
-  return initialised([&] { *pool = reinterpret_cast<CUmemoryPool>(&library().primary.device); });
+  return initialized([&] { *pool = reinterpret_cast<CUmemoryPool>(&library().primary.device); });
 }
 void demand_pool(CUmemoryPool pool) {
   demand(pool == reinterpret_cast<CUmemoryPool>(&library().primary.device), "no such pool");
 }
 CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void*) {
-  return initialised([&] {
+  return initialized([&] {
     demand_pool(pool);
     demand(attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, "an attribute that can't be set here");
   });

@@ -14,13 +14,14 @@
 
 #include "isochron/core/cuda/compiler.h"
 #include "support/driver_library/cubin.h"
+#include "support/leaks_of_others.h"
 #include "support/simulated/host_kernels.h"
 #include "support/simulated/simulated_driver.h"
 
 namespace isochron {
 
-/// `text` with two at most of the kernels that differ in numbers alone, as those of an op's samples do; the
-/// names of those that stay in `functions`.
+/// `text` with at most two of the kernels that differ only in numbers, such as those of an op's samples.
+/// Adds the names of the kernels that stay to `functions`.
 inline std::string with_two_of_a_kind(const std::string& text, std::vector<std::string>& functions) {
   constexpr std::string_view kOpening = "extern \"C\" __global__ void ";
   std::map<std::string, int> kinds;
@@ -44,8 +45,8 @@ inline std::string with_two_of_a_kind(const std::string& text, std::vector<std::
   return kept.append(text, at);
 }
 
-/// The compute capability that a text is compiled for: it depends on what the text is, so that many texts are
-/// compiled for all that are built for. Those with instructions of tensor cores need 8.0.
+/// The compute capability for which a text is compiled. It depends on the text, so that many texts together
+/// cover all capabilities that are built for. Texts with tensor core instructions need 8.0.
 inline std::pair<int, int> capability_for(std::string_view text) {
   constexpr std::array<std::pair<int, int>, 5> kAll{{{7, 5}, {8, 0}, {9, 0}, {10, 0}, {12, 0}}};
   const size_t oldest = text.find("mma.sync") == std::string_view::npos ? 0 : 1;
@@ -53,8 +54,8 @@ inline std::pair<int, int> capability_for(std::string_view text) {
   return kAll[oldest + any % (kAll.size() - oldest)];
 }
 
-/// Compiles `all_kernels`, two of a kind, for a device where the toolkit is, though nothing here can run what
-/// comes of it.
+/// Compiles `all_kernels`, two of a kind, for a device if the toolkit is installed; nothing here can run the
+/// result.
 inline void compile_for_devices(const std::string& all_kernels, bool device_runtime = false) {
   cuda::Compiler* compiler = nullptr;
   try {
@@ -74,7 +75,10 @@ inline void compile_for_devices(const std::string& all_kernels, bool device_runt
                                       fmt::join(functions, " "), text),
                           ".cubin");
   if (compiled.exists()) return;
-  const std::vector<char> cubin = compiler->compile(text, "device_code", major, minor, device_runtime);
+  const std::vector<char> cubin = [&] {
+    const LeaksOfOthers linker;
+    return compiler->compile(text, "device_code", major, minor, device_runtime);
+  }();
   const std::string names(cubin.begin(), cubin.end());
   for (const std::string& function : functions) {
     EXPECT_NE(names.find(function), std::string::npos) << function << " isn't in the device's code";

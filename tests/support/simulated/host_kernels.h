@@ -1,5 +1,6 @@
-// Device code compiled for the host and run there, a block after the other and its threads in turn, where
-// they meet by turns; blocks and threads come in an order that differs from launch to launch.
+// Device code that is compiled for the host and runs there, one block after another. The threads of a block
+// run in turn, or alternately if they meet at barriers. The order of blocks and threads differs from launch
+// to launch.
 #pragma once
 
 #include <link.h>
@@ -21,9 +22,9 @@ namespace isochron {
 
 class HostKernels {
  public:
-  /// `check_races`: a race ends a run with an error. What a function gives is seen to be stored if it is a
-  /// number, not if it is a struct: kernels store a copy of that. Throws kBadFormat with what the compiler
-  /// says of `text`.
+  /// `check_races`: a race ends a run with an error. Storing the result of a function is detected if the
+  /// result is a number, but not if it is a struct, because kernels store a copy of that. Throws kBadFormat
+  /// with the compiler's message about `text`.
   explicit HostKernels(const std::string& text, bool check_races = false) {
     std::string source = kShim + with_shared_memory(text);
     const std::string opening = "extern \"C\" __global__ void ";
@@ -52,7 +53,7 @@ class HostKernels {
   /// A call host_barrier(number), which `check_races` has for a barrier, does nothing then.
   void leave_out(size_t number) { *find<unsigned long>("host_left_out") = number; }
 
-  /// The library that they are in, and a line a kernel: its name, and 1 where the threads of a block meet.
+  /// The path of the library, and one line per kernel: its name, and 1 if the threads of a block meet.
   std::string listed() const {
     std::string text = library_->path().string() + "\n";
     for (const auto& [name, meet] : functions_) text += name + (meet ? " 1\n" : " 0\n");

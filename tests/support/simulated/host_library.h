@@ -1,5 +1,5 @@
-// C++ text as a library of this process. What was compiled once is kept, where that can be written: many
-// tests, under the sanitizers and without, compile the same kernels.
+// C++ text as a library of this process. Compiled libraries are cached if the cache is writable: many tests,
+// with and without sanitizers, compile the same kernels.
 #pragma once
 
 #include <dlfcn.h>
@@ -18,9 +18,9 @@
 
 namespace isochron {
 
-/// What tests under the sanitizers and without need to make once: files in the folder that
-/// ISOCHRON_HOST_KERNELS names, or else in build/host_kernels of the source tree, by what they were made of
-/// and the compiler's version. Nothing is kept where that can't be written.
+/// A cache for tests with and without sanitizers: files in the folder that ISOCHRON_HOST_KERNELS names, or
+/// else in build/host_kernels of the source tree. Their names depend on what they were made of and the
+/// compiler's version. Nothing is cached if the folder can't be written to.
 class KeptFile {
  public:
   explicit KeptFile(std::string_view made_of, std::string_view extension) {
@@ -95,8 +95,8 @@ class HostLibrary {
       "#include <ucontext.h>\n#include <bit>\n#include <cmath>\n#include <cstdint>\n#include <cstring>\n"
       "#include <functional>\n#include <numeric>\n#include <utility>\n#include <vector>\n";
   static constexpr const char* kCompile = ISOCHRON_CXX " -std=c++20 -O0 -w -fPIC -pthread";
-  /// In two steps, for the second shall not link what the flags of the first stand for. The library's own
-  /// functions come before those that the process has of the same names.
+  /// Compiles in two steps, so that linking doesn't add what the flags of the first step stand for. The
+  /// library's own functions take precedence over those of the process with the same names.
   void compile(const std::string& source, const std::string& flags) const {
     write_quickly(folder_ / "source.cc", source);
     precompile_headers(flags);

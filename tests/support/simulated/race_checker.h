@@ -1,5 +1,5 @@
-// Finds accesses of memory by threads of a kernel that nothing puts in an order, as a barrier is missing, and
-// reads of what nothing has written.
+// Finds memory accesses by threads of a kernel that nothing orders, for example because a barrier is
+// missing, and reads of memory that nothing has written.
 #pragma once
 
 #include <array>
@@ -14,8 +14,8 @@
 
 namespace isochron {
 
-/// Bytes of simulated devices that nothing has written since they were filled with 0xFF, as checks of kernels
-/// do with what lies beside tensors, and with results and workspaces (backends/device_checks.h).
+/// Bytes of simulated devices that nothing has written since they were filled with 0xFF. Checks of kernels
+/// fill memory around tensors, results and workspaces this way (backends/device_checks.h).
 class UnwrittenBytes {
  public:
   static UnwrittenBytes& all() {
@@ -62,7 +62,7 @@ class RaceChecker {
     kArrival,       // the block says that what it leaves is there
     kShared,        // a block begins with this memory of its own, which nothing has written
   };
-  /// A launch begins. What lies in [shared.first, shared.second) each block has for itself.
+  /// Begins a launch. Each block has its own copy of the memory in [shared.first, shared.second).
   void begin(std::pair<uintptr_t, uintptr_t> shared);
   /// `phase`: of one block, from a barrier to the next; they grow.
   void access(uintptr_t at, unsigned bytes, unsigned kind, unsigned block, unsigned thread, unsigned phase);
@@ -85,7 +85,7 @@ class RaceChecker {
   static constexpr size_t kPageBytes = 256, kMostPages = 4096;
   using Page = std::array<Cell, kPageBytes>;
 
-  /// As this launch begins where it hasn't been asked for yet.
+  /// The cell of a byte, reset if this launch hasn't used it yet.
   Cell& cell_of(uintptr_t byte);
   /// Whether every other block that has read a cell had arrived when `block` did.
   bool all_arrived(const Cell& cell, unsigned block) const;

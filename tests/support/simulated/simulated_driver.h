@@ -1,9 +1,8 @@
-// A device without hardware. Its addresses are the host's, so that a kernel is a function here; its memory
-// has a limit and holds rubbish at first; what is put in streams runs only when somebody waits, those of
-// different streams in a random order, so that an order which nobody asked for shows. Misuse that a device
-// would punish by wrong numbers or a dead process throws kDevice here: copies beyond what is mapped, memory
-// unmapped while work is to come. libcuda.so.1 of the tests (driver_library/) gives it the driver's own
-// functions.
+// A device without hardware. Its addresses are the host's, so that a kernel is a host function. Its memory
+// has a limit and is filled with garbage at first. Work in streams runs only when somebody waits, in a
+// random order across streams, so that a missing dependency becomes visible. Misuse that would give wrong
+// numbers or kill the process on a real device throws kDevice here: copies beyond mapped memory, unmapping
+// memory that pending work uses. The tests' libcuda.so.1 (driver_library/) adds the driver's own functions.
 #pragma once
 
 #include <cstddef>
@@ -40,7 +39,7 @@ struct SimulatedDevice {
   bool stages_pageable = true;
   /// What memory holds at first.
   uint8_t first_byte = 0xcb;
-  /// Of the events that are recorded; null: now_ns().
+  /// The clock of recorded events; null: now_ns().
   int64_t (*clock)() = nullptr;
 };
 
@@ -65,7 +64,7 @@ class SimulatedControls {
 
 class SimulatedContext : public Context, public SimulatedControls {
  public:
-  /// `first_handle`: of those that are given out, so that another context's are others.
+  /// `first_handle`: the first handle that it returns, so that different contexts have different handles.
   explicit SimulatedContext(const SimulatedDevice& device = {}, int index = 0, uintptr_t first_handle = 1);
   ~SimulatedContext() override;
 
@@ -84,12 +83,12 @@ class SimulatedContext : public Context, public SimulatedControls {
   void forget_calls() override;
   void fail(const std::string& call, int64_t number, ErrorCode code) override;
   size_t used_bytes() const override { return used_bytes_; }
-  /// What was made and not destroyed, "2 events, 1 stream"; nothing for nothing, and of a device that is
-  /// lost.
+  /// What was created and not destroyed: "2 events, 1 stream". Empty if there is nothing, or if the device
+  /// is lost.
   std::string alive() const;
   /// As a library's kernel.
   void launch(std::function<void()> kernel, Stream stream);
-  /// Operations that are put in streams and not done, but for those that free memory.
+  /// How many operations in streams are pending, except those that free memory.
   size_t pending() const;
 
   // What the driver's functions say beyond those of Context.
@@ -227,7 +226,7 @@ class SimulatedContext : public Context, public SimulatedControls {
     size_t allowed_shared_bytes = size_t{48} << 10;
   };
 
-  /// In a call. What the simulation itself takes is nothing that the caller makes.
+  /// Scope of a call. What the simulation itself allocates doesn't count as the caller's.
   struct Inside {
     explicit Inside(std::recursive_mutex& mutex) : lock(mutex) {}
     UnsealedScope unsealed;

@@ -1,4 +1,5 @@
-// A simulated device whose kernels are the real ones' text: all that a program does on a GPU, without one.
+// A simulated device that runs the source text of the real kernels: everything that a program does on a GPU,
+// without a GPU.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -55,8 +55,9 @@ TEST(Evaluation, PaddingIsNotTakenForRows) {
   Trainer trainer(supervised(model, nn::mean_squared_error, optimizer));
   data::Dataset padded =
       data::from_tensor_slices({{"x", ones({5, 2})}, {"y", ones({5, 1})}}).batch(4, {.pad_remainder = true});
-  EXPECT_ERROR(trainer.fit(padded, {.progress = nullptr}), ErrorCode::kUnsupported, "padding would count");
-  EXPECT_ERROR(trainer.evaluate(padded), ErrorCode::kUnsupported, "padding would count");
+  EXPECT_ERROR(trainer.fit(padded, {.progress = nullptr}), ErrorCode::kUnsupported,
+               "the loss would count those rows");
+  EXPECT_ERROR(trainer.evaluate(padded), ErrorCode::kUnsupported, "the loss would count those rows");
   Trainer weighed(supervised(model, nn::mean_squared_error, optimizer, {}, {.from_batch = true}));
   EXPECT_EQ(weighed.fit(padded, {.progress = nullptr}).epochs().size(), 1u);
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Draws the folders of the library as floors, from the includes, into docs/architecture.md.
+"""Draws the layers of the library, from the includes, into docs/architecture.md.
 
-    floors.py          rewrite the picture between its markers
-    floors.py --check  exit 1 where the picture in the document is not that of the code
+    layer_diagram.py          rewrite the diagram between its markers
+    layer_diagram.py --check  exit 1 where the diagram in the document is not that of the code
 """
 
 import pathlib
@@ -12,7 +12,7 @@ import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / "docs" / "architecture.md"
-BEGIN, END = "<!-- floors: written by scripts/floors.py -->", "<!-- floors: end -->"
+BEGIN, END = "<!-- layers: written by scripts/layer_diagram.py -->", "<!-- layers: end -->"
 FOLDERS = {  # folder -> what a newcomer looks for there
     "core": "tensors' handles, dtypes, errors, threads, files, clock, trace",
     "memory": "allocators, the arena, the planner that places buffers",
@@ -55,12 +55,12 @@ def parts(folder):
                         used[name].add(part)
     if not used:
         return []
-    level = floors(used)
+    level = layers(used)
     text = " < ".join(", ".join(sorted(n for n in used if level[n] == i)) for i in range(max(level.values()) + 1))
     return textwrap.wrap(text, WIDTH, initial_indent=" " * 15, subsequent_indent=" " * 15)
 
 
-def floors(used):
+def layers(used):
     """Each folder one above the highest that it uses. Raises ValueError for folders that use each other."""
     level = {}
     while len(level) < len(used):
@@ -81,11 +81,11 @@ def reduced(folder, used):
 
 def picture():
     used = uses()
-    level = floors(used)
+    level = layers(used)
     lines = ["```"]
-    for floor in range(max(level.values()), -1, -1):
-        for i, folder in enumerate(sorted(f for f in level if level[f] == floor)):
-            number = f"{floor}" if i == 0 else " "
+    for layer in range(max(level.values()), -1, -1):
+        for i, folder in enumerate(sorted(f for f in level if level[f] == layer)):
+            number = f"{layer}" if i == 0 else " "
             above = ", ".join(reduced(folder, used))
             lines.append(f" {number}  {folder:<9}  {FOLDERS[folder]:<68}"
                          + (f"  -> {above}" if above else ""))
@@ -101,8 +101,8 @@ def main():
     drawn = f"{before}{BEGIN}\n{picture()}\n{END}{after}"
     if sys.argv[1:] == ["--check"]:
         if drawn != text:
-            sys.exit("floors: docs/architecture.md is not what the code is; run scripts/floors.py")
-        print("floors: docs/architecture.md is what the code is")
+            sys.exit("layer diagram: docs/architecture.md is not what the code is; run scripts/layer_diagram.py")
+        print("layer diagram: docs/architecture.md is what the code is")
     elif sys.argv[1:]:
         sys.exit(__doc__)
     elif drawn != text:
