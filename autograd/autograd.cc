@@ -26,17 +26,17 @@ using graph::Attributes;
 using graph::Graph;
 using graph::OpDef;
 
-/// What the walk needs of one op call; from a tape entry or a node.
+/// What the walk needs to know about one op call, from a tape entry or a node.
 struct Entry {
   const OpDef* op;
   const Attributes* attributes;
   std::vector<Tensor> inputs;
   std::vector<Tensor> outputs;
   const graph::Node* node = nullptr;  // in a capture
-  std::vector<bool> leading = {};     // per input: does a gradient lead to it? empty: to all
+  std::vector<bool> leading = {};     // per input: whether a gradient leads to it; empty: to all
 };
 
-/// Does a gradient of its results lead on to its inputs? Not through stop_gradient and steps.
+/// Whether a gradient of the op's results leads on to its inputs. It doesn't for stop_gradient and steps.
 bool leads_on(const OpDef& op) { return op.gradient != &ops::no_gradient; }
 
 bool leads_to(const std::vector<bool>& leading, size_t input) { return leading.empty() || leading[input]; }
@@ -63,9 +63,9 @@ std::unordered_set<const graph::Value*> reached_in(const Graph& body) {
   return reached;
 }
 
-/// Per input of a loop or a branch: can a gradient reach it? Always true for the states; for the other
-/// inputs, if one of the bodies uses them in a differentiable way. The last inputs of a body correspond to
-/// the last inputs of the call. Empty for other ops: a gradient can reach all inputs.
+/// Per input of a loop or a branch: whether a gradient can reach it. This always holds for the states, and
+/// for another input if one of the bodies uses it in a differentiable way. The last inputs of a body
+/// correspond to the last inputs of the call. Empty for other ops: a gradient can reach all inputs.
 std::vector<bool> leading_inputs(const graph::Node& node) {
   if (!node.attributes.has_objects()) return {};
   const auto states = static_cast<size_t>(node.attributes.get_or<int64_t>("states", 0));
@@ -116,7 +116,7 @@ class Differentiator final : public graph::GradientContext {
   std::vector<Tensor> differentiate(const Function& function, std::span<const Tensor> inputs,
                                     std::span<const Tensor> seeds) override {
     GradientTape tape;           // in a capture it records nothing and differentiates the graph
-    std::vector<Tensor> leaves;  // of their own, so that no gradient runs from one input to another
+    std::vector<Tensor> leaves;  // separate tensors, so that no gradient runs from one input to another
     std::vector<Tensor> sources;
     std::vector<size_t> positions;
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -181,7 +181,7 @@ class Walk {
     }
   }
 
-  /// Do the targets depend on a source?
+  /// Whether the targets depend on a source.
   bool depends(std::span<const Tensor> targets) {
     mark_useful();
     return std::ranges::any_of(targets, [this](const Tensor& t) { return useful_.contains(key_of(t)); });
@@ -206,7 +206,7 @@ class Walk {
     return to_device(one, target.device());
   }
 
-  /// Which tensors depend on a source.
+  /// Marks the tensors that depend on a source.
   void mark_useful() {
     contributes_.resize(entries_.size());
     for (size_t i = 0; i < entries_.size(); ++i) {
@@ -239,7 +239,7 @@ class Walk {
     for (size_t i = 0; i < entry.inputs.size(); ++i) {
       needed[i] = needs(entry, i);
     }
-    std::optional<graph::NameScope> scope;  // of what is recorded for it
+    std::optional<graph::NameScope> scope;  // of the ops recorded for this entry
     if (entry.node != nullptr && graph::CheckedScope::current())
       scope.emplace("gradients/" + entry.node->name());
     const std::vector<Tensor> results =
@@ -296,7 +296,7 @@ std::vector<Tensor> leaves_before(std::span<const Entry> entries, const Tensor& 
   return candidates;
 }
 
-/// Refuses gradients of targets that depend on what a source held before it was assigned anew.
+/// Rejects gradients of targets that depend on the content of a source before its newest assignment.
 void refuse_earlier(std::span<const Entry> entries, std::span<const Tensor> targets,
                     std::span<const Tensor> earlier, const Tensor& source) {
   if (earlier.empty() || !Walk(entries, targets, earlier, {}).depends(targets)) return;
@@ -317,7 +317,7 @@ std::vector<Tensor> gradients(std::span<const Tensor> targets, std::span<const T
   std::vector<Tensor> lifted_targets;
   std::vector<Tensor> lifted_sources;
   const auto lifted = [capture](const Tensor& tensor) {
-    return tensor.defined() ? Graph::tensor_of(capture->lift(tensor)) : tensor;  // the walk refuses it
+    return tensor.defined() ? Graph::tensor_of(capture->lift(tensor)) : tensor;  // the walk rejects it
   };
   for (const Tensor& target : targets) lifted_targets.push_back(lifted(target));
   for (const Tensor& source : sources) lifted_sources.push_back(lifted(source));
@@ -360,7 +360,7 @@ struct GradientTape::Impl final : graph::ApplyObserver {
   };
   std::deque<Record> records;  // addresses stay valid while a persistent tape records its own gradients
   KeyMap<size_t> producers;    // of a persistent tape: the record that made a tensor
-  std::unordered_set<const void*> watched;  // whatever their content
+  std::unordered_set<const void*> watched;  // regardless of their content
   std::vector<Tensor> kept;                 // watched tensors stay alive, so that their identity does
   bool restricted = false;
   bool persistent = false;
@@ -498,7 +498,7 @@ std::vector<Tensor> GradientTape::gradient(std::span<const Tensor> targets, std:
       refuse_earlier(entries, targets, earlier_reads(entries, sources[i]), sources[i]);
     }
   } catch (...) {
-    impl.recording = true;  // a refused call uses nothing up
+    impl.recording = true;  // a rejected call doesn't use up the tape
     throw;
   }
   if (!impl.persistent) {

@@ -1,6 +1,6 @@
-// Reverse-mode differentiation. One walk serves both worlds: over the entries of a GradientTape (eager) and
-// over the nodes of the graph being captured. Gradients are written in ops in the registry's rows, so they
-// can be captured, fused and differentiated again.
+// Reverse-mode differentiation. One backward walk serves both modes: it runs over the entries of a
+// GradientTape (eager) or the nodes of the graph being captured. The registry's rows define gradients in
+// terms of ops, so gradients can be captured, fused and differentiated again.
 #pragma once
 
 #include <span>
@@ -10,29 +10,31 @@
 
 namespace isochron {
 
-/// d target / d sources while capturing: appends the backward nodes to the graph under capture. `seeds`
-/// multiply the targets (default: ones). A source that the targets don't depend on gives an undefined tensor.
+/// Computes d target / d sources while capturing: appends the backward nodes to the graph under capture.
+/// `seeds` multiply the targets (default: ones). For a source that the targets don't depend on, the result is
+/// undefined.
 ///
-/// An assignment starts a new leaf, eager and captured. Reads after it depend on the new content only; no
-/// gradient flows to what that content was computed from. As a source, the variable stands for the new
-/// content. So a step may update one network and differentiate another one through it, or update twice.
+/// An assignment starts a new leaf, both in eager mode and in a capture. Reads after it depend on the new
+/// content only; no gradient flows to the values from which that content was computed. As a source, the
+/// variable represents the new content. So a step may update one network and differentiate another one
+/// through it, or update twice.
 ///
-/// Throws kCaptureViolation outside a capture (use GradientTape there), kUnsupported through an op without a
-/// gradient, kStale where a source has been assigned since the targets were computed.
+/// Throws kCaptureViolation outside a capture (use GradientTape instead), kUnsupported for a path through an
+/// op without a gradient, kStale if a source has been assigned since the targets were computed.
 std::vector<Tensor> gradients(std::span<const Tensor> targets, std::span<const Tensor> sources,
                               std::span<const Tensor> seeds = {});
 std::vector<Tensor> gradients(const Tensor& target, std::span<const Tensor> sources);
 
-/// While capturing: the leaves of `target`, each once: the tensors from outside the graph, such as variables,
-/// that it depends on through differentiable ops. Reads in bodies of loops and branches count. Throws
-/// kCaptureViolation outside a capture.
+/// While capturing: the leaves of `target`, each once. These are the tensors from outside the graph, such as
+/// variables, that `target` depends on through differentiable ops. Reads in the bodies of loops and branches
+/// count. Throws kCaptureViolation outside a capture.
 std::vector<Tensor> leaves(const Tensor& target);
 
 /// Records eager op calls on this thread from construction until the first `gradient` call (or, if
 /// persistent, until destruction), and differentiates them. Inside a capture it records nothing and
 /// `gradient` differentiates the graph, so the same code serves both.
 ///
-/// Anything read while it records may be a source; `watch` only narrows what is kept.
+/// Any tensor that is read during recording may be a source; `watch` only restricts what is kept.
 class GradientTape {
  public:
   explicit GradientTape(bool persistent = false);
@@ -40,21 +42,23 @@ class GradientTape {
   GradientTape(const GradientTape&) = delete;
   GradientTape& operator=(const GradientTape&) = delete;
 
-  /// Restricts recording to what depends on watched tensors. Without any `watch` everything is recorded.
+  /// Restricts recording to calls that depend on watched tensors. Without any `watch`, everything is
+  /// recorded.
   void watch(const Tensor& tensor);
-  /// As `gradients`. Throws kInvalidArgument on a second call unless persistent, kStale when a variable that
-  /// was read was assigned since.
+  /// Like `gradients`. Throws kInvalidArgument on a second call unless persistent, kStale if a variable has
+  /// been assigned since it was read.
   std::vector<Tensor> gradient(std::span<const Tensor> targets, std::span<const Tensor> sources,
                                std::span<const Tensor> seeds = {});
   std::vector<Tensor> gradient(const Tensor& target, std::span<const Tensor> sources);
   Tensor gradient(const Tensor& target, const Tensor& source);
-  /// As the function `leaves`, of what was recorded; uses nothing up.
+  /// Like the function `leaves`, for the recorded calls; doesn't use up the tape.
   std::vector<Tensor> leaves(const Tensor& target) const;
-  /// Calls recorded so far.
+  /// The number of calls recorded so far.
   size_t size() const;
-  /// Forgets everything recorded and starts again; what was watched stays watched.
+  /// Discards all records and starts again; watched tensors stay watched.
   void reset();
-  /// While set, nothing is recorded; `gradient` of a persistent tape then leaves its own ops out too.
+  /// While paused, nothing is recorded; `gradient` of a persistent tape doesn't record its own ops then
+  /// either.
   void set_paused(bool paused);
   /// The innermost tape recording on this thread, or null.
   static GradientTape* current();

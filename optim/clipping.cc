@@ -30,7 +30,7 @@ Tensor global_norm(std::span<const Tensor> tensors) {
           tensors.size());
   const Tensor squares = square_sum(defined);
   const Tensor some = not_equal(squares, scalar(0, squares.dtype()));
-  // The root's slope at 0 is infinite; that of the norm is taken as 0.
+  // The derivative of the square root at 0 is infinite; that of the norm is defined as 0.
   const Tensor norm = where(some, sqrt(where(some, squares, scalar(1, squares.dtype()))), squares);
   return cast(norm, defined[0].dtype());
 }

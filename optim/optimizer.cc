@@ -50,7 +50,7 @@ void check_gradient(const Variable& parameter, const Tensor& gradient) {
        gradient.spec().str());
 }
 
-/// Zeros, without memory of their own where they are captured.
+/// Zeros, which take no memory of their own in a capture.
 Tensor no_change(const TensorSpec& spec) {
   const Tensor zero = scalar(0, spec.dtype);
   return spec.shape.rank() == 0 ? zero : broadcast_to(zero, spec.shape);
@@ -69,7 +69,7 @@ std::vector<Tensor> others_behind(const Tensor& loss, std::span<const Variable> 
   return others;
 }
 
-/// Names those of `others` that have a gradient in an error.
+/// Throws an error that names the variables in `others` that have a gradient.
 void refuse_untrained(std::span<const Tensor> others, std::span<const Tensor> gradients, size_t given) {
   constexpr size_t kNamed = 8;
   std::vector<std::string> names;
@@ -188,7 +188,7 @@ void Optimizer::minimize(const Tensor& loss, std::span<const Variable> parameter
   require(graph::Capture::current() || tape != nullptr, ErrorCode::kCaptureViolation, "minimize",
           "the loss was not recorded, so it has no gradient; compute it in a captured function or under a "
           "GradientTape");
-  // Before the loss scale is read, which has to move.
+  // Must come before the loss scale is read, because prepare() moves it to the device.
   if (scales_loss() && !trainable.front().device().is_cpu()) prepare(parameters);
   std::vector<Tensor> sources(trainable.begin(), trainable.end());
   std::vector<Tensor> others;
@@ -196,7 +196,7 @@ void Optimizer::minimize(const Tensor& loss, std::span<const Variable> parameter
   sources.insert(sources.end(), others.begin(), others.end());
   const ops::RowGradientScope scope;
   check_rows(rows);
-  // 16 bits hold no large number of rows; the gradients of f32 parameters do.
+  // A large number of rows can't be represented in 16 bits; the gradients of f32 parameters can hold it.
   const bool rows_later = sums_rows() && is_half(loss.dtype());
   const Tensor target = sums_rows() && !rows_later ? scaled(loss) * cast(rows, loss.dtype()) : scaled(loss);
   const std::vector<Tensor> found =
@@ -236,14 +236,14 @@ void Optimizer::apply_nothing(std::span<const Variable> parameters) {
           "there is nothing to take part in: one process updates at every step");
   std::vector<Tensor> nothing;
   for (const Variable& parameter : parameters) {
-    // -0 + x is x for every x, and 0 + x isn't for -0.
+    // -0 + x is x for every x, but 0 + x isn't x for x = -0.
     const Tensor zero = scalar(-0.0, parameter.dtype());
     nothing.push_back(parameter.shape().rank() == 0 ? zero : broadcast_to(zero, parameter.shape()));
   }
   apply_sums(parameters, nothing, scalar(0, DType::kF64));
 }
 
-/// Where they are needed: are they one number?
+/// If the rows are needed, throws unless they are a single f64 number.
 void Optimizer::check_rows(const Tensor& rows) const {
   const TensorSpec expected{DType::kF64, {}};
   require(!sums_rows() || (rows.defined() && rows.spec() == expected), ErrorCode::kInvalidArgument,
@@ -251,7 +251,7 @@ void Optimizer::check_rows(const Tensor& rows) const {
           rows.defined() ? rows.spec().str() : "an undefined tensor");
 }
 
-/// The gradients are those of the loss summed over rows, where `sums_rows`.
+/// If `sums_rows`, the gradients are those of the loss summed over rows.
 void Optimizer::apply_sums(std::span<const Variable> parameters, std::span<const Tensor> gradients,
                            const Tensor& rows) {
   require(parameters.size() == gradients.size(), ErrorCode::kInvalidArgument, "optimizer",
@@ -284,12 +284,13 @@ void Optimizer::apply_sums(std::span<const Variable> parameters, std::span<const
     }
     step(used, std::move(checked), rows);
   } catch (...) {
-    if (first) entries_.clear();  // what was refused is none of the optimizer's
+    if (first) entries_.clear();  // rejected parameters don't belong to the optimizer
     throw;
   }
 }
 
-/// Throws where a group or the decay's filter holds for none of `parameters`: a misspelt name, mostly.
+/// Throws if a group or the weight decay's filter holds for none of `parameters`, usually because of a
+/// misspelled name.
 void Optimizer::check_filters(std::span<const Variable> parameters) const {
   for (size_t g = 0; g < options_.groups.size(); ++g) {
     require(std::ranges::any_of(parameters,
@@ -414,14 +415,14 @@ int64_t Optimizer::phase() const { return accumulates() ? phase_.tensor().item<i
 
 void Optimizer::flush_next() {
   require_between_steps("flush_next", "");
-  static const Tensor yes = [] {  // an epoch's last step may allocate nothing either
+  static const Tensor yes = [] {  // the last step of an epoch must not allocate either
     const AllocatorScope scope(static_allocator());
     return scalar(1, DType::kBool);
   }();
   if (accumulates()) flush_.assign(yes);
 }
 
-/// One a gradient, or one for each level of a tree.
+/// One per gradient, or one per gradient and level of a tree.
 size_t Optimizer::sums() const {
   if (!accumulates()) return 0;
   if (!options_.exact_sums) return 1;
@@ -518,7 +519,7 @@ AveragedWeights::AveragedWeights(Optimizer& optimizer) {
 AveragedWeights::~AveragedWeights() {
   try {
     exchange();
-  } catch (const Error& error) {  // of a device that is lost, with all it had
+  } catch (const Error& error) {  // the device is lost, and with it everything on it
     emit({EventKind::kNotice, "averaged weights", error.what()});
   }
 }

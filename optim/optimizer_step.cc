@@ -33,8 +33,8 @@ struct Optimizer::Update {
   graph::Attributes row_attributes;
   std::vector<Tensor> rows, counts;  // of each table
   std::vector<Variable> targets;
-  std::vector<Variable> sums;     // of gradients: those of a level together
-  std::vector<Variable> resting;  // that it doesn't change; their averages go on
+  std::vector<Variable> sums;     // of gradients; the sums of one tree level are adjacent
+  std::vector<Variable> resting;  // not changed by it; their averages are still updated
 
   size_t results() const { return layout.outputs() + row_layout.outputs(); }
 };
@@ -67,10 +67,10 @@ Tensor clipped_factor(const Tensor& factor, const Tensor& squares, double limit)
 /// zero. The reciprocal is also divided by the number of rows and by the ratio of a norm to its limit.
 constexpr double kLargestGrown = 0x1p64;
 
-/// Draws of noise are numbered from here on, apart from those of other random ops.
+/// Noise draws are numbered from here, separately from the draws of other random ops.
 constexpr int64_t kFirstDraw = int64_t{1} << 30;
 
-/// Normal numbers that are a pure function of (seed, step, which gradient).
+/// Normal numbers that are a pure function of (seed, step, index of the gradient).
 Tensor standard_normal(const TensorSpec& spec, const Tensor& state, size_t index) {
   static const graph::OpDef& op = ops::row("random_normal");
   return graph::apply_one(op, {state},
@@ -92,8 +92,8 @@ void add_noise(const GradientNoise& noise, const Tensor& step, std::vector<Tenso
   }
 }
 
-/// The slots of LossScale after an update whose gradients were finite or not: scale, clean updates, skipped
-/// ones.
+/// The slots of LossScale after an update, given whether its gradients were `finite`: scale, clean updates,
+/// skipped updates.
 std::vector<Tensor> next_scale(const LossScale& options, const Tensor& finite,
                                std::span<const Tensor> slots) {
   const Tensor skipped = slots[2] + cast(logical_not(finite), DType::kI64);
@@ -176,7 +176,7 @@ void Optimizer::step(std::span<const Variable> parameters, std::vector<Tensor> g
   for (const auto& [variable, value] : changes) variable.assign(value);
 }
 
-/// The gradients that are kept: zeros where this step has none.
+/// The gradients that are kept; zeros for parameters without a gradient in this step.
 Optimizer::Changes Optimizer::kept(std::span<const Variable> parameters, std::span<const Tensor> gradients,
                                    const Tensor& rows) const {
   Changes changes;
@@ -213,14 +213,14 @@ void Optimizer::exchange(std::vector<Tensor>& gradients, Tensor& rows) const {
   }
 }
 
-/// Adds the gradients to the sums of the group of micro-batches and advances its counters. `due`: is this the
-/// last micro-batch of the group?
+/// Adds the gradients to the sums of the group of micro-batches and advances its counters. Sets `due` to
+/// whether this is the last micro-batch of the group.
 std::vector<Tensor> Optimizer::sum_up(const Update& update, std::span<const Tensor> gradients,
                                       const Tensor& rows, Tensor& total_rows, Tensor& due,
                                       Changes& changes) const {
   const Tensor phase = phase_;
   const Tensor zero = scalar(0, DType::kI64);
-  const Tensor continuing = cast(greater(phase, zero), DType::kF64);  // the first one starts over
+  const Tensor continuing = cast(greater(phase, zero), DType::kF64);  // the first one starts a new sum
   total_rows = rows_.tensor() * continuing + rows;
   due = logical_or(flush_, phase >= static_cast<double>(options_.accumulate - 1));
   const Tensor next_phase = where(due, zero, phase + 1.0);
@@ -256,7 +256,7 @@ std::vector<Tensor> Optimizer::unscaled(const Update& update, std::span<const Te
 }
 
 /// The new contents of the update's targets; `state` holds the current contents. The gradients must still be
-/// multiplied by `factor`; `squares` is their sum of squares if it is known, else undefined.
+/// multiplied by `factor`; `squares` is their sum of squares if known, otherwise undefined.
 std::vector<Tensor> Optimizer::updated(const Update& update, std::span<const Tensor> state,
                                        std::vector<Tensor> gradients, Tensor factor,
                                        const Tensor& squares) const {

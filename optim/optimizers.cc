@@ -5,7 +5,7 @@
 namespace isochron::optim {
 namespace {
 
-/// What Adam and its kin have in common.
+/// The attributes that Adam and its variants have in common.
 template <typename Options>
 graph::Attributes moments(const Options& options) {
   return {{"beta_1", options.beta_1}, {"beta_2", options.beta_2}, {"epsilon", options.epsilon}};

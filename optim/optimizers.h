@@ -1,5 +1,5 @@
-// The optimizers. Definitions and defaults are those of Keras 3 (keras.io/api/optimizers); the formulas and
-// their papers stand in ops/optimizer/rules, and named options give PyTorch's instead.
+// The optimizers. Definitions and defaults are those of Keras 3 (keras.io/api/optimizers). The formulas and
+// their papers are in ops/optimizer/rules; named options select PyTorch's formulas instead.
 //
 //   auto optimizer = optim::Adam({.learning_rate = 1e-3});
 //   optimizer.minimize(loss, model.parameters());
@@ -7,8 +7,8 @@
 // All take a learning rate that is a number or a schedule (optim/schedules.h), a decoupled weight decay, and
 // `step`: parameter groups, accumulation, loss scale, clipping, noise, averages (optim/step_options.h).
 //
-// Decays (momentum, beta_1, beta_2, rho) outside [0, 1) or a negative epsilon throw kInvalidArgument, and so
-// do options outside the range that their comment names.
+// Decays (momentum, beta_1, beta_2, rho) outside [0, 1) and a negative epsilon throw kInvalidArgument, as do
+// options outside the range that their comment gives.
 #pragma once
 
 #include <array>
@@ -22,11 +22,12 @@ struct SgdOptions {
   double momentum = 0;
   bool nesterov = false;
   WeightDecay weight_decay = {};
-  /// PyTorch's momentum: the velocity sums gradients, and the learning rate of the moment scales all of it.
+  /// PyTorch's momentum: the velocity sums gradients, and the current learning rate scales the whole
+  /// velocity.
   bool learning_rate_outside_velocity = false;
   StepOptions step = {};
 };
-/// Stochastic gradient descent, with momentum where it is above 0. States: none, or one.
+/// Stochastic gradient descent, with momentum if that is above 0. States: none, or one with momentum.
 class Sgd : public Optimizer {
  public:
   explicit Sgd(const SgdOptions& options = {});
@@ -88,7 +89,7 @@ class RmsProp : public Optimizer {
 
 struct AdagradOptions {
   Schedule learning_rate = 1e-3;
-  /// Where the sum of squares starts; >= 0.
+  /// The initial value of the sum of squares; >= 0.
   double initial_square_sum = 0.1;
   double epsilon = 1e-7;
   /// PyTorch's Adagrad: sqrt(v) + epsilon. (Its defaults are learning rate 0.01, sum from 0, 1e-10.)
@@ -164,7 +165,7 @@ class Lion : public Optimizer {
 };
 
 struct AdafactorOptions {
-  /// At most; 1 / sqrt(step) where that is less.
+  /// The upper limit of the learning rate; 1 / sqrt(step) is used if that is smaller.
   Schedule learning_rate = 1e-3;
   double beta_2_decay = -0.8;  // <= 0
   double epsilon_1 = 1e-30;
@@ -173,7 +174,7 @@ struct AdafactorOptions {
   WeightDecay weight_decay = {};
   StepOptions step = {};
 };
-/// States: of an R x C matrix R + C numbers, of a vector as many as it has.
+/// States: R + C numbers for an R x C matrix, one number per element for a vector.
 class Adafactor : public Optimizer {
  public:
   explicit Adafactor(const AdafactorOptions& options = {});
@@ -184,7 +185,8 @@ struct LambOptions {
   double beta_1 = 0.9;
   double beta_2 = 0.999;
   double epsilon = 1e-7;
-  /// Taken before the update, as Keras does; in You et al. it enters the move whose norm is taken.
+  /// Applied before the update, as in Keras; in You et al., weight decay is part of the update whose norm is
+  /// used.
   WeightDecay weight_decay = {};
   StepOptions step = {};
 };
@@ -198,20 +200,21 @@ struct MuonOptions {
   Schedule learning_rate = 1e-3;
   double momentum = 0.95;
   bool nesterov = true;
-  /// Of the polynomial a x + b x^3 + c x^5 that each iteration applies to the singular values.
+  /// The coefficients of the polynomial a x + b x^3 + c x^5 that each iteration applies to the singular
+  /// values.
   std::array<double, 3> coefficients = {3.4445, -4.775, 2.0315};
   int64_t iterations = 5;  // 0 to 99
   double epsilon = 1e-7;
-  /// Moves 0.2 sqrt(max(rows, columns)) times the matrix, as large as Adam's moves are, instead of
-  /// sqrt(max(1, columns / rows)) times.
+  /// Scales the update by 0.2 sqrt(max(rows, columns)), so that it is as large as Adam's updates, instead of
+  /// by sqrt(max(1, columns / rows)).
   bool match_rms_adamw = false;
   WeightDecay weight_decay = {.rate = 0.1};
   StepOptions step = {};
 };
-/// Muon, as PyTorch defines it, but in f32 or f64 throughout: momentum whose matrix is brought near a
-/// semi-orthogonal one. For parameters of two axes and more, as matrices of the last axis (outputs) and all
-/// others; `apply` throws kShapeMismatch for vectors, which another optimizer takes (biases, and by custom
-/// embeddings and the last layer). States: one.
+/// Muon, as PyTorch defines it, but in f32 or f64 throughout: momentum whose matrix is made approximately
+/// semi-orthogonal. It is for parameters with two or more axes, treated as matrices: the last axis (outputs)
+/// by all other axes merged. `apply` throws kShapeMismatch for vectors; use another optimizer for these
+/// (biases, and usually embeddings and the last layer). States: one.
 class Muon : public Optimizer {
  public:
   explicit Muon(const MuonOptions& options = {});

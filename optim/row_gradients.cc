@@ -13,7 +13,8 @@ namespace {
 
 using ops::RowGradient;
 
-/// The values once multiplied. The factors are joined first: they are numbers, the values a block.
+/// The values multiplied by all factors. The factors, which are single numbers, are multiplied first, so that
+/// the values, a block, need only one multiplication.
 Tensor scaled_values(const RowGradient& rows) {
   Tensor factor;
   for (const ops::RowFactor& next : rows.factors) {
@@ -27,7 +28,7 @@ Tensor scaled_values(const RowGradient& rows) {
   return rows.values * (rows.negated ? -factor : factor);
 }
 
-/// All of `rows` in one: the rows of one read after those of another.
+/// Concatenates all of `rows`: the rows of one read follow those of another.
 RowGradient joined(std::vector<RowGradient> rows, const Variable& parameter) {
   for (RowGradient& one : rows) one.values = scaled_values(one);
   if (rows.size() == 1) return rows[0];
@@ -52,8 +53,8 @@ RowGradient joined(std::vector<RowGradient> rows, const Variable& parameter) {
 
 }  // namespace
 
-/// The rows of `gradient` where the parameter is updated by rows, in a few words: optimizer.h. Throws
-/// kUnsupported where that was asked for and can't be.
+/// The rows of `gradient` if the parameter is updated by rows; optimizer.h says when that is the case. Throws
+/// kUnsupported if updating by rows was requested but isn't possible.
 std::vector<RowGradient> Optimizer::rows_of(const Variable& parameter, const Tensor& gradient) const {
   if (parameter.shape().rank() == 0) return {};
   std::vector<RowGradient> rows = ops::row_gradients(gradient);

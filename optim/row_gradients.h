@@ -1,5 +1,5 @@
-// How an optimizer's step sorts its gradients: those of whole parameters, and those of tables that are
-// updated by rows. Between optim/optimizer.h, which says when that is, and optimizer_step.cc.
+// How an optimizer's step separates its gradients into gradients of whole parameters and gradients of tables
+// that are updated by rows. optim/optimizer.h says when that is the case; optimizer_step.cc uses this header.
 #pragma once
 
 #include <span>
@@ -12,7 +12,7 @@ namespace isochron::optim {
 struct Optimizer::Gradients {
   std::vector<Variable> parameters;
   std::vector<Tensor> gradients;     // of tables: (indices, ...), the sums of their rows, then zeros
-  std::vector<Tensor> rows, counts;  // of tables, as CoalescedRows
+  std::vector<Tensor> rows, counts;  // of tables, as in CoalescedRows
 
   std::span<const Variable> whole() const { return {parameters.data(), parameters.size() - rows.size()}; }
   std::span<const Variable> tables() const { return std::span(parameters).last(rows.size()); }

@@ -109,7 +109,7 @@ Schedule cosine_restarts(double initial, int64_t first_steps, double period_fact
   check_factor(height_factor, 0, "cosine_restarts");
   check_share(final_share, "cosine_restarts");
   return Schedule([=](const Tensor& step) {
-    const Tensor periods = step / static_cast<double>(first_steps);  // as long as the first
+    const Tensor periods = step / static_cast<double>(first_steps);  // in units of the first period
     Tensor restarts, along;
     if (period_factor == 1) {
       restarts = floor(periods);
@@ -119,7 +119,7 @@ Schedule cosine_restarts(double initial, int64_t first_steps, double period_fact
       const auto before = [=](const Tensor& n) {
         return (power(period_factor, n) - 1.0) * (1 / (period_factor - 1));
       };
-      // By rounding the logarithm may fall short of a whole number, or reach it too early.
+      // Because of rounding, the logarithm may fall short of a whole number or reach it too early.
       constexpr double kRounding = 1e-9;
       const Tensor reached = log(periods * (period_factor - 1) + 1.0) * (1 / std::log(period_factor));
       const Tensor guess = floor(reached + kRounding);

@@ -1,10 +1,10 @@
-// What may happen to the gradients between the loss and an optimizer's rule, and around it: options that
+// How gradients are processed between the loss and an optimizer's rule, and after the rule: options that
 // every optimizer takes as `.step`. The order is fixed:
 //
 //   scale the loss -> gradients -> sum over micro-batches, then over ranks -> unscale, check -> clip -> noise
 //   -> update -> average
 //
-// All of it belongs to the captured step, its numbers are slots, and what isn't asked for costs nothing.
+// All of this is part of the captured step, its numbers are slots, and options that aren't used cost nothing.
 #pragma once
 
 #include <cstdint>
@@ -20,16 +20,17 @@
 
 namespace isochron::optim {
 
-/// Which parameters: any function of (const Variable&) that says yes or no.
+/// Selects parameters: any function of (const Variable&) that returns bool.
 class ParameterFilter {
  public:
   using Function = std::function<bool(const Variable& parameter)>;
-  /// No filter at all.
+  /// An undefined filter.
   ParameterFilter();
   template <typename F>
   requires std::is_invocable_r_v<bool, F, const Variable&> ParameterFilter(F function)
       : function_(std::move(function)) {}
-  // Out of line: inlined, they make GCC 12 warn of uninitialized members in every list of options.
+  // Defined out of line, because GCC 12 warns of uninitialized members in every list of options if they are
+  // inlined.
   ParameterFilter(const ParameterFilter& other);
   ParameterFilter& operator=(const ParameterFilter& other);
   ~ParameterFilter();
@@ -41,34 +42,35 @@ class ParameterFilter {
   Function function_;
 };
 
-/// Decoupled weight decay: parameters lose the share learning rate x `rate` of themselves before each update
-/// (Loshchilov and Hutter, ICLR 2019).
+/// Decoupled weight decay: before each update, each parameter is reduced by learning rate x `rate` x
+/// parameter (Loshchilov and Hutter, ICLR 2019).
 struct WeightDecay {
   double rate = 0;
-  /// Which parameters decay; all where undefined. Must hold for one at least. Commonly those with two axes or
-  /// more, sparing biases and gains.
+  /// Which parameters decay; all if undefined. It must select at least one. Usually the parameters with two
+  /// or more axes, to exclude biases and gains.
   ParameterFilter applies = {};
 };
 
-/// Parameters that learn at a pace of their own. A parameter belongs to the first group whose `holds` is
-/// true, and to none otherwise; every group must get one at least. (Other numbers than these want another
-/// rule: a second optimizer.)
+/// Parameters with their own learning rate or weight decay. A parameter belongs to the first group whose
+/// `holds` returns true, or to no group. Every group must get at least one parameter. (To vary other numbers,
+/// use a second optimizer.)
 struct ParameterGroup {
   ParameterFilter holds = {};
-  double learning_rate_factor = 1;          // of the optimizer's learning rate; 0 keeps them as they are
+  double learning_rate_factor = 1;          // multiplies the optimizer's learning rate; 0 freezes them
   std::optional<double> weight_decay = {};  // in place of the optimizer's
 };
 
-/// At most one of these; 0 is none. On the gradients of the whole group of micro-batches, unscaled.
+/// At most one of these may be set; 0 means none. Applied to the unscaled gradients of the whole group of
+/// micro-batches.
 struct Clipping {
   double value = 0;        // every element to [-value, value]
   double norm = 0;         // each gradient's norm to at most this
   double global_norm = 0;  // the norm of all gradients together (Pascanu, Mikolov, Bengio, ICML 2013)
 };
 
-/// Normal noise of variance eta / (1 + step)^gamma added to every gradient (Neelakantan et al.: "Adding
-/// Gradient Noise Improves Learning for Very Deep Networks", 2015); 0 is none. Equal seeds and steps draw
-/// equal noise.
+/// Adds normal noise of variance eta / (1 + step)^gamma to every gradient (Neelakantan et al.: "Adding
+/// Gradient Noise Improves Learning for Very Deep Networks", 2015); eta = 0: no noise. Equal seeds and steps
+/// give equal noise.
 struct GradientNoise {
   double eta = 0;
   double gamma = 0.55;
@@ -76,61 +78,64 @@ struct GradientNoise {
   std::optional<uint64_t> seed = {};
 };
 
-/// The loss is multiplied by a number, so that small gradients don't vanish in f16, and the gradients are
-/// divided by it; powers of two lose nothing. Where they aren't finite, the update is left out, and so is the
-/// schedule's step.
+/// The loss is multiplied by a scale, so that small gradients don't vanish in f16, and the gradients are
+/// divided by it; powers of two lose no precision. If the gradients aren't finite, the update is skipped, and
+/// so is the schedule's step.
 struct LossScale {
-  double initial = 0;           // 0: no scaling; at most 2^126. It grows to 2^64 at most
+  double initial = 0;           // 0: no scaling; at most 2^126. Growth stops at 2^64
   int64_t growth_interval = 0;  // clean updates until it grows; 0: it never changes
   double growth_factor = 2;
   double backoff_factor = 0.5;
-  double minimum = 1;  // it falls no further; in [2^-126, initial] where it changes
+  double minimum = 1;  // lower limit; in [2^-126, initial] if the scale changes
 
-  /// Grows after every 2,000 clean updates, falls on overflow: PyTorch's GradScaler, with a lower start (its
-  /// own is 65,536).
+  /// Grows after every 2,000 clean updates and shrinks on overflow, like PyTorch's GradScaler, but with a
+  /// lower initial scale (PyTorch's is 65,536).
   static LossScale dynamic(double initial = 32768) { return {.initial = initial, .growth_interval = 2000}; }
   static LossScale fixed(double scale) { return {.initial = scale}; }
 };
 
 struct StepOptions {
   std::vector<ParameterGroup> groups = {};
-  /// Micro-batches an update: their gradients are summed, weighted by rows, divided once by all rows. The
-  /// update is that of the large batch to rounding, apart from what looks at a batch as a whole (batch
-  /// normalization's moments are those of the micro-batches) and from random draws (dropout).
+  /// Micro-batches per update: their gradients are summed, weighted by rows, and divided once by the number
+  /// of all rows. The update is that of the large batch up to rounding, except for random draws (dropout) and
+  /// for ops that depend on the whole batch (the moments of batch normalization are those of the
+  /// micro-batches).
   int64_t accumulate = 1;
-  /// The ranks that train together; null: comm::world(), which is one process unless it was joined. An update
-  /// takes `accumulate` micro-batches of every rank, and is that of the large batch as above, also where they
-  /// have different numbers of rows. Every rank makes the same calls. Parameters must be the same on all
-  /// ranks before the first step (Trainer sees to it) and stay so, bit for bit. On the CPU.
+  /// The ranks that train together; null: comm::world(), which is one process unless it has been joined. An
+  /// update takes `accumulate` micro-batches of every rank and is that of the large batch as above, even if
+  /// ranks have different numbers of rows. Every rank makes the same calls. Parameters must be the same on
+  /// all ranks before the first step (Trainer ensures this) and stay the same, bit for bit. CPU only.
   std::shared_ptr<comm::Group> group = nullptr;
-  /// Gradients are added up in the order of a binary tree over the micro-batches of an update, those of rank
-  /// 0 first: the same bits for every split of as many micro-batches into steps and ranks. Takes
-  /// log2(accumulate) sums of all gradients rather than one, and wants a power of two. Over ranks the order
-  /// is this one anyway.
+  /// Gradients are summed in the order of a binary tree over the micro-batches of an update, starting with
+  /// those of rank 0. The result has the same bits however these micro-batches are split into steps and
+  /// ranks. Needs log2(accumulate) sums of all gradients rather than one, and a power of two. Across ranks,
+  /// this order is always used.
   bool exact_sums = false;
-  /// Gradients travel in buckets of about so many bytes at most, each in one exchange, those of the last
-  /// layers first: a bucket is on its way while the gradients of the layers before are computed. The last
-  /// ones are smaller (optim/buckets.h).
+  /// Gradients are sent in buckets of at most about this many bytes, one exchange per bucket, starting with
+  /// those of the last layers. A bucket is sent while the gradients of earlier layers are computed. The last
+  /// buckets are smaller (optim/buckets.h).
   size_t bucket_bytes = size_t{1} << 20;
   LossScale loss_scale = {};
   Clipping clip = {};
   GradientNoise noise = {};
   /// Keeps an exponential moving average of every parameter: average = decay x average + (1 - decay) x
-  /// parameter after each update, starting at the first update's result (Keras's use_ema); also of parameters
-  /// that the update leaves as they are, such as those frozen since. In (0, 1); 0: none. See AveragedWeights.
+  /// parameter after each update, starting with the first update's result (Keras's use_ema). This includes
+  /// parameters that the update doesn't change, such as parameters frozen later. In (0, 1); 0: none. See
+  /// AveragedWeights.
   double average_decay = 0;
-  /// Lets `minimize` take a loss that reaches trainable variables which it isn't given, as when one network
-  /// is trained through another, or two optimizers share a model. Without, they are an error: mostly they are
-  /// layers that the list of parameters forgot.
+  /// Lets `minimize` take a loss that depends on trainable variables that aren't among `parameters`, as when
+  /// one network is trained through another, or two optimizers share a model. Without this option they are an
+  /// error, because usually they belong to layers that are missing in the list of parameters.
   bool allow_untrained = false;
-  /// Leaves parameters that the loss doesn't depend on as they are, with their states, in place of an error:
-  /// heads that a step doesn't use. Their states are made with the others', and the step count, hence Adam's
-  /// bias correction, is one for all. Where micro-batches are accumulated or ranks train together, another
-  /// one may have used them, so there they take part with a gradient of zero. Averages go on.
+  /// Leaves parameters that the loss doesn't depend on and their states unchanged instead of throwing: heads
+  /// that a step doesn't use. Their states are created with the others', and all parameters share the step
+  /// count, and so Adam's bias correction. If micro-batches are accumulated or ranks train together, another
+  /// one may have used these parameters, so they take part with a gradient of zero. Averages are still
+  /// updated.
   bool allow_unused = false;
-  /// Keeps the gradients of this rank's newest micro-batch, unscaled and before clipping, for looking at
-  /// between steps (Optimizer::kept_gradients). Takes their bytes, and they leave the arena's reuse;
-  /// checkpoints don't hold them.
+  /// Keeps the gradients of this rank's newest micro-batch, unscaled and before clipping, for inspection
+  /// between steps (Optimizer::kept_gradients). This takes memory for all of them, which the arena then can't
+  /// reuse; checkpoints don't contain them.
   bool keep_gradients = false;
 };
 

@@ -1,4 +1,4 @@
-// Every op call goes through here: it runs now (eager), or becomes a node of the graph (capturing).
+// Every op call goes through here. The call runs now (eager) or becomes a node of the graph (capturing).
 #pragma once
 
 #include <span>
@@ -8,7 +8,7 @@
 
 namespace isochron::graph {
 
-/// Sees every eager call on this thread while installed; the gradient tape is one.
+/// Sees every eager call on this thread while installed; the gradient tape is such an observer.
 class ApplyObserver {
  public:
   virtual ~ApplyObserver() = default;
@@ -18,10 +18,10 @@ class ApplyObserver {
 /// Installs `observer` on this thread (tapes nest).
 void push_observer(ApplyObserver* observer);
 void remove_observer(ApplyObserver* observer);
-/// True while some observer listens on this thread.
+/// Whether an observer is installed on this thread.
 bool observed();
 
-/// While it lives, observers of this thread see nothing: for updates, which tapes have no use for.
+/// While it lives, observers of this thread see nothing. Used for updates, which tapes don't need.
 class UnobservedScope {
  public:
   UnobservedScope();
@@ -30,54 +30,54 @@ class UnobservedScope {
   UnobservedScope& operator=(const UnobservedScope&) = delete;
 };
 
-/// Calls `op`. Throws what its shape rule throws, naming the op. Strided inputs are made contiguous first.
+/// Calls `op`. Throws like its shape rule, naming the op. Strided inputs are made contiguous first.
 std::vector<Tensor> apply(const OpDef& op, std::span<const Tensor> inputs, Attributes attributes = {});
-/// The same for ops with one result.
+/// Like `apply`, for ops with one result.
 Tensor apply_one(const OpDef& op, std::initializer_list<Tensor> inputs, Attributes attributes = {});
-/// Runs now, whether or not a capture or a tape is active, by a kernel that is kept for the next call of the
-/// same op on the same shapes (graph/capture/apply_eager.cc). On the CPU, what is computed of constants alone
-/// is a constant.
+/// Runs the call now, whether or not a capture or a tape is active. The kernel is kept for the next call of
+/// the same op on the same shapes (graph/capture/apply_eager.cc). On the CPU, a result computed from
+/// constants only is a constant.
 ///
-/// A call whose inputs live on a device runs there, and so do the results; constants and single elements on
-/// the CPU are copied there. It returns once its work is in the device's stream; the first one of its shapes
-/// compiles the kernel. Throws kDevice for inputs on different devices, kUnsupported for an op that the
-/// device has no kernel for.
+/// A call with inputs on a device runs on that device, and its results are there; constants and single
+/// elements on the CPU are copied to it. The call returns once its work is in the device's stream. The first
+/// call with given shapes compiles the kernel. Throws kDevice for inputs on different devices, kUnsupported
+/// for an op that the device has no kernel for.
 std::vector<Tensor> apply_eager(const OpDef& op, std::span<const Tensor> inputs,
                                 const Attributes& attributes);
 
-/// Replaces the content of `target` (a variable's tensor) by `value`. Eager: at once; the two may live on
+/// Replaces the content of `target` (a variable's tensor) with `value`. Eager: at once; the two may be on
 /// different devices. Capturing: in each replay, and later reads in the same capture see the new value.
-/// Handles taken before are stale; when capturing, until the end of the trace. A replay that throws may have
-/// done some of its assignments.
+/// Handles taken before the call are stale (when capturing, until the end of the trace). A replay that throws
+/// may have performed some of its assignments.
 /// Throws kShapeMismatch, kDtypeMismatch; kInvalidArgument for an undefined operand or a constant target;
 /// kUnsupported for a strided target when eager, and in the bodies of `cond` and loops; kCaptureViolation for
 /// a target that is a graph value.
 void assign(const Tensor& target, const Tensor& value);
 
-/// A contiguous tensor with the same elements; `tensor` itself when it is one already.
+/// A contiguous tensor with the same elements; `tensor` itself if it is already contiguous.
 Tensor contiguous(const Tensor& tensor);
 /// A copy on the same device that nothing else writes to. Throws kInvalidArgument for an undefined tensor.
-/// Throws kCaptureViolation in a capture, where the copy would be made only once, during the trace; use
-/// stop_gradient() there, which gives each call's content.
+/// Throws kCaptureViolation in a capture, because the copy would be made only once, during the trace; in a
+/// capture use stop_gradient(), which returns the content of each call.
 Tensor copy(const Tensor& tensor);
 namespace internal {
-/// The same, also in a capture: of what is to be the same in every call.
+/// Like copy(), but allowed in a capture: for content that is the same in every call.
 Tensor copy_now(const Tensor& tensor);
 }  // namespace internal
-/// A contiguous tensor with the same elements on `device`; `tensor` itself where it is one already. Waits for
-/// the copy. Throws kCaptureViolation for an undefined tensor and for a value of a graph, kUnsupported where
+/// A contiguous tensor with the same elements on `device`; `tensor` itself if it is already one. Waits for
+/// the copy. Throws kCaptureViolation for an undefined tensor and for a value of a graph, kUnsupported if
 /// there is no such device, kOutOfMemory.
 Tensor to_device(const Tensor& tensor, Device device);
 
-/// Entries the per-thread cache of eager kernels may hold.
+/// The most entries that the per-thread cache of eager kernels may hold.
 inline constexpr int kEagerCacheEntries = 256;
-/// Forgets this thread's, and unloads the code of those for devices.
+/// Clears this thread's cache, and unloads the code of its kernels for devices.
 void clear_eager_kernels();
 
 }  // namespace isochron::graph
 
 namespace isochron {
-// What programs call by its plain name.
+// Functions that programs call without the inner namespace.
 using graph::contiguous;
 using graph::copy;
 using graph::to_device;

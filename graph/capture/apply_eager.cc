@@ -1,4 +1,4 @@
-// Calls that run now: on the CPU, or in the stream of the device that their inputs live on.
+// Runs eager calls on the CPU, or in the stream of the device that holds their inputs.
 #include "isochron/graph/capture/apply.h"
 
 #include <algorithm>
@@ -54,11 +54,11 @@ class PreparedCall {
     if (module_) module_->load();
   }
 
-  /// Waits until the last run has finished, because the destructor unloads the code that it executes.
+  /// Waits until the last run has finished, because the destructor unloads code that this run executes.
   ~PreparedCall() {
     try {
       if (gpu_) gpu_->synchronize();
-    } catch (const Error&) {  // of a device that is lost, with all it had
+    } catch (const Error&) {  // the device is lost, and with it everything on it
     }
   }
   PreparedCall(const PreparedCall&) = delete;
@@ -146,8 +146,8 @@ std::optional<Device> device_of(const OpDef& op, std::span<const Tensor> inputs)
   return found;
 }
 
-/// The inputs, copied to `device` where necessary. Throws kDevice for CPU inputs of more than one element
-/// that aren't constants.
+/// The inputs, copied to `device` if necessary. Throws kDevice for CPU inputs of more than one element that
+/// aren't constants.
 std::vector<Tensor> brought_to(Device device, const OpDef& op, std::span<const Tensor> inputs) {
   std::vector<Tensor> there;
   there.reserve(inputs.size());
@@ -163,7 +163,7 @@ std::vector<Tensor> brought_to(Device device, const OpDef& op, std::span<const T
   return there;
 }
 
-/// Runs an op that the place has no kernel for as the ops of its decomposition.
+/// Runs an op without a kernel in this place as the ops of its decomposition.
 std::vector<Tensor> run_decomposed(const OpDef& op, std::span<const Tensor> inputs,
                                    const Attributes& attributes) {
   const Specs specs = specs_of(inputs);
@@ -208,7 +208,7 @@ std::vector<Tensor> run_at(const Place& place, const OpDef& op, std::span<const 
 Tensor view(const OpDef& op, const Tensor& input, std::span<const Tensor> inputs,
             const Attributes& attributes) {
   const TensorSpec spec = infer_outputs(op, specs_of(inputs), attributes)[0];
-  static_cast<void>(input.device_address());  // a stale view would come back to life
+  static_cast<void>(input.device_address());  // throws for a stale view, which must not become valid again
   return Tensor::over(input.storage(), spec, input.impl()->offset_bytes);
 }
 

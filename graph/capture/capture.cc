@@ -16,7 +16,7 @@ constexpr uint64_t kTraced = uint64_t{1} << 63;
 thread_local Capture* t_current = nullptr;
 thread_local std::string t_scope;
 thread_local int t_checkpoint = 0;
-thread_local int t_checkpoints = 0;  // numbers given so far
+thread_local int t_checkpoints = 0;  // scopes numbered so far
 
 }  // namespace
 
@@ -73,7 +73,7 @@ Value* Capture::lift_bound(const Tensor& tensor) {
   return bind(tensor).bound;
 }
 
-/// The entry of `tensor`, or null; checked against what was assigned.
+/// The entry for `tensor`, or null; throws if an assignment has made the handle stale.
 Capture::State* Capture::state_of(const Tensor& tensor) {
   require(!tensor.stale(), ErrorCode::kStale, "capture",
           "{} was replaced by {} since it was taken; take it again, or keep its content by stop_gradient() "
@@ -98,7 +98,7 @@ Capture::State& Capture::bind(const Tensor& tensor) {
 }
 
 /// Readers of an assigned variable get a separate value (a stop_gradient view), so that the backward walk can
-/// tell it from the value that was assigned.
+/// distinguish it from the assigned value.
 Value* Capture::newest(State& state) {
   if (!state.assigned || !is_floating(state.bound->spec.dtype)) return state.latest;
   if (state.fresh) return state.leaves.back();

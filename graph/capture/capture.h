@@ -1,4 +1,4 @@
-// Tracing: while a Capture is open on a thread, op calls there become nodes of its graph.
+// Tracing: while a Capture is open on a thread, op calls on that thread become nodes of its graph.
 #pragma once
 
 #include <deque>
@@ -14,11 +14,12 @@
 
 namespace isochron::graph {
 
-/// The attribute of the view (`stop_gradient`) by which a trace reads a variable that it has assigned before.
+/// The attribute of the view (`stop_gradient`) through which a trace reads a variable that it has assigned
+/// before.
 inline constexpr std::string_view kUpdatedValue = "updated";
 
-/// One open trace. Captures nest only for sub-graphs (`cond`, `while_loop`): an inner one lifts what it needs
-/// from the outer one as additional inputs.
+/// One open trace. Captures nest only for sub-graphs (`cond`, `while_loop`): an inner capture lifts the
+/// values that it needs from the outer capture as additional inputs.
 class Capture {
  public:
   explicit Capture(Graph& graph);
@@ -39,13 +40,14 @@ class Capture {
   /// but no gradient flows through it to the inputs of that computation. Throws kStale for a handle that was
   /// taken before the assignment.
   Value* lift(const Tensor& tensor);
-  /// Assigns `value` to `target`. Handles on `target` that were taken before are stale until the end of the
+  /// Assigns `value` to `target`. Handles to `target` taken before this call are stale until the end of the
   /// trace.
   void assign(const Tensor& target, const Tensor& value);
   /// The outside tensor that `value` represents, before or after an assignment in this trace. Undefined if
   /// `value` is an input or any other result of a node.
   Tensor bound_behind(const Value* value) const;
-  /// The values that stood for `tensor` before its newest assignment in this capture; empty without any.
+  /// The values that represented `tensor` before its newest assignment in this capture; empty if there was
+  /// none.
   std::vector<Value*> earlier_values(const Tensor& tensor);
   /// Writes the pending assignments into the graph as updates. Call once, at the end of the trace.
   void finish();
@@ -54,14 +56,14 @@ class Capture {
   Value* adopt(Value* outer);
   /// For a sub-graph: (outer value, the input of this graph that carries it), in order of first use.
   const std::vector<std::pair<Value*, Value*>>& captured() const { return captured_; }
-  /// Inside a loop body: the i64 scalar that counts its iterations, so that random draws differ. Else
-  /// undefined.
+  /// Inside a loop body: the i64 scalar that counts its iterations, so that random draws differ. Undefined
+  /// elsewhere.
   Tensor loop_index() const;
   void set_loop_index(const Tensor& index) { loop_index_ = index; }
   /// `hook` is called when gradients in this graph are first requested; the graph then holds only the forward
   /// pass.
   void set_on_first_gradients(std::function<void()> hook) { on_first_gradients_ = std::move(hook); }
-  /// For autograd, before it adds the first op of a backward pass.
+  /// Autograd calls this before it adds the first op of a backward pass.
   void note_gradients() {
     if (on_first_gradients_) std::exchange(on_first_gradients_, nullptr)();
   }
@@ -72,7 +74,7 @@ class Capture {
   struct State {
     Tensor tensor;  // keeps the storage alive while traced
     Value* bound;
-    Value* latest;                 // what is written back
+    Value* latest;                 // the value that is written back
     std::vector<Value*> leaves{};  // that readers saw after assignments, oldest first
     bool assigned = false;
     uint64_t generation = 0;  // of the storage, before the first assignment
@@ -83,7 +85,7 @@ class Capture {
   State* state_of(const Tensor& tensor);
   State& bind(const Tensor& tensor);
   Value* newest(State& state);
-  /// The entry of exactly this view (storage, offset, spec), or null.
+  /// The entry for exactly this view (same storage, offset and spec), or null.
   State* find_state(const Tensor& tensor);
 
   Graph& graph_;
@@ -98,7 +100,7 @@ class Capture {
   std::function<void()> on_first_gradients_;
 };
 
-/// Runs outside any capture for its lifetime: eager work (creating a variable) in the middle of a trace.
+/// While it lives, ops run outside any capture: eager work (creating a variable) in the middle of a trace.
 class EagerScope {
  public:
   EagerScope();
@@ -110,8 +112,8 @@ class EagerScope {
   Capture* saved_;
 };
 
-/// While it lives, recorded nodes belong to a part of the graph whose inner values the backward pass computes
-/// again (passes.h: recompute_checkpoints). One inside another is part of the outer one.
+/// While it lives, recorded nodes belong to a part of the graph whose inner values the backward pass
+/// recomputes (passes.h: recompute_checkpoints). A nested scope is part of the outer one.
 class CheckpointScope {
  public:
   CheckpointScope();

@@ -10,9 +10,9 @@
 namespace isochron {
 namespace {
 
-thread_local std::optional<Device> t_device;  // of variables to come; none: where their content is
+thread_local std::optional<Device> t_device;  // of new variables; nullopt: that of their content
 
-/// A buffer that knows whose content it is.
+/// A buffer that knows the variable whose content it holds.
 class VariableStorage final : public StorageOver {
  public:
   VariableStorage(Ref<Storage> memory, std::string name, bool trainable)
@@ -26,7 +26,7 @@ class VariableStorage final : public StorageOver {
   VariableInfo info_;
 };
 
-/// A new tensor on `device` with the content of `source`, which is contiguous and may live on any device.
+/// A new tensor on `device` with the content of `source`, which must be contiguous and may be on any device.
 Tensor content_on(Device device, const Tensor& source, std::string name, bool trainable) {
   const std::string_view tag = trainable ? "weights" : "state";
   Ref<Storage> memory = device.is_cpu() ? allocate_buffer(source.size_bytes(), tag)

@@ -1,5 +1,5 @@
-// Variable: a tensor whose content changes and whose address doesn't: parameters, optimizer states, counters,
-// learning rates. Captured functions refer to it by address, so changing it never means capturing again.
+// Variable: a tensor with changing content and a fixed address, for parameters, optimizer states, counters
+// and learning rates. Captured functions refer to it by address, so changing it never requires a new capture.
 #pragma once
 
 #include <optional>
@@ -10,9 +10,9 @@
 
 namespace isochron {
 
-/// While it lives, variables created on this thread live on `device`, wherever their initial content is.
-/// Capturing a function opens one for the device of the plan, so layers create their parameters on that
-/// device.
+/// While it lives, variables created on this thread are placed on `device`, wherever their initial content
+/// is. Capturing a function opens such a scope for the device of the plan, so layers create their parameters
+/// there.
 class VariableDeviceScope {
  public:
   explicit VariableDeviceScope(Device device);
@@ -24,22 +24,21 @@ class VariableDeviceScope {
   std::optional<Device> before_;
 };
 
-/// A handle on shared, fixed storage; copying the handle copies no content. Stands for its present content
-/// wherever a Tensor is taken. The storage lives as long as any handle, tensor or plan refers to it.
+/// A handle to shared, fixed storage; copying the handle copies no content. Converts to a Tensor of its
+/// present content. The storage lives as long as any handle, tensor or plan refers to it.
 class Variable {
  public:
-  /// An undefined variable: "none", as one that was moved from is. What is asked of it but `defined` throws
-  /// kInvalidArgument.
+  /// An undefined variable ("none"), which is also the state after a move. Every member except `defined`
+  /// throws kInvalidArgument.
   Variable() = default;
-  /// Storage of its own, filled with a copy of `initial`; made at once, also inside a capture. `name` is a
+  /// Allocates storage and fills it with a copy of `initial` immediately, also inside a capture. `name` is a
   /// path such as "dense_1/kernel". Throws kInvalidArgument for an undefined tensor, kCaptureViolation for a
   /// value of a graph, kOutOfMemory.
   Variable(const Tensor& initial, std::string name, bool trainable = true);
 
   bool defined() const { return static_cast<bool>(state_); }
   const std::string& name() const { return state().name; }
-  /// Another name, for all handles. What was made under the old one keeps it: optimizer states, nodes of
-  /// captures.
+  /// Changes the name, for all handles. Optimizer states and nodes of captures made before keep the old name.
   void rename(std::string name) const;
   const TensorSpec& spec() const { return state().tensor.spec(); }
   const Shape& shape() const { return spec().shape; }
@@ -51,20 +50,20 @@ class Variable {
   bool trainable() const { return state().trainable; }
   void set_trainable(bool trainable) const;
 
-  /// A handle on the present content; stale after the next assignment outside a capture. One that is taken in
-  /// a capture is stale after the next assignment in it.
+  /// A handle to the present content; stale after the next assignment outside a capture. A handle taken in a
+  /// capture is stale after the next assignment in that capture.
   Tensor tensor() const { return state().tensor.refreshed(); }
-  operator Tensor() const { return tensor(); }  // NOLINT: reads as its content
-  /// As graph::assign: eager, replaces the content at once; in a capture, in each replay, and later reads in
-  /// the same capture see the new value.
+  operator Tensor() const { return tensor(); }  // NOLINT: a variable reads as its content
+  /// Like graph::assign: eager, replaces the content at once; in a capture, in each replay, and later reads
+  /// in the same capture see the new value.
   void assign(const Tensor& value) const;
   Device device() const { return state().tensor.device(); }
-  /// Moves the content to `device`, where all handles find it. Throws kInvalidArgument where a captured
-  /// function or another tensor refers to where it is now: move it before it is first used. Throws as
-  /// to_device.
+  /// Moves the content to `device`; all handles see the move. Throws kInvalidArgument if a captured function
+  /// or another tensor refers to the present memory, so move a variable before its first use. Otherwise
+  /// throws like to_device.
   void move_to(Device device) const;
 
-  /// The same variable, not equal content.
+  /// Whether both are the same variable; equal content isn't enough.
   friend bool operator==(const Variable& a, const Variable& b) { return a.state_ == b.state_; }
 
  private:
@@ -81,12 +80,12 @@ class Variable {
   Ref<State> state_;
 };
 
-/// What a tensor tells of the variable whose content it is.
+/// The properties of the variable behind a tensor.
 struct VariableInfo {
   std::string name;
   bool trainable = false;
 };
-/// None where `tensor` is no variable's content. A view of a part counts as its variable.
+/// nullopt if `tensor` isn't the content of a variable. A view of a part counts as its variable.
 std::optional<VariableInfo> variable_behind(const Tensor& tensor);
 
 }  // namespace isochron

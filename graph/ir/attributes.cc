@@ -72,7 +72,7 @@ size_t value_hash(const AttributeValue& value) {
 
 }  // namespace
 
-// Here, for the tables of rows make thousands of them.
+// Defined here because the tables of rows make thousands of them.
 Attributes::Attributes() = default;
 Attributes::Attributes(std::initializer_list<Entry> entries) : entries_(entries) {}
 Attributes::Attributes(const Attributes&) = default;

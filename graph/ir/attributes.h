@@ -12,8 +12,7 @@
 
 namespace isochron::graph {
 
-/// Base of attributes that are structures of their own (sub-graphs, fused programs). Immutable once in a
-/// node.
+/// Base class of structured attributes (sub-graphs, fused programs). Immutable once it is in a node.
 class AttributeObject {
  public:
   virtual ~AttributeObject() = default;
@@ -37,7 +36,7 @@ class Attributes {
   ~Attributes();
 
   bool has(std::string_view name) const { return find(name) != nullptr; }
-  /// The value of `name`. A missing name or another type is a programmer's mistake: throws kInvalidArgument.
+  /// The value of `name`. A missing name or a wrong type is a programming error: throws kInvalidArgument.
   template <typename T>
   const T& get(std::string_view name) const {
     const AttributeValue* value = find(name);
@@ -59,7 +58,7 @@ class Attributes {
   size_t hash() const;
   std::string str() const;
   const std::vector<Entry>& entries() const { return entries_; }
-  /// Numbers by their bits: 0.0 differs from -0.0, and NaN is equal to itself.
+  /// Compares numbers by their bits: 0.0 differs from -0.0, and NaN is equal to itself.
   friend bool operator==(const Attributes& a, const Attributes& b);
 
  private:

@@ -1,6 +1,5 @@
-// A backend runs ops. A row (graph/ir/op.h) says what an op means; a backend has a table of factories that
-// make the kernels which compute it (graph/ir/kernel.h). backends/backends.cc lists the backends of this
-// build.
+// A backend runs ops. A row (graph/ir/op.h) says what an op means; a backend has a table of factories for the
+// kernels that compute the op (graph/ir/kernel.h). backends/backends.cc lists the backends of this build.
 #pragma once
 
 #include <initializer_list>
@@ -19,22 +18,22 @@ class Backend {
   virtual ~Backend() = default;
   /// For messages: "the CPU".
   virtual std::string_view name() const = 0;
-  /// Has it a kernel for `op`? Views need none.
+  /// Whether the backend has a kernel for `op`. Views need none.
   virtual bool runs(const OpDef& op) const = 0;
-  /// Has it one for calls of `op` whose tensors are partly stored in 16 bits (graph/ir/half_storage.h)?
-  /// Others run through copies in f32.
+  /// Whether the backend has a kernel for calls of `op` with some tensors stored in 16 bits
+  /// (graph/ir/half_storage.h). Other ops run through copies in f32.
   virtual bool runs_half_storage(const OpDef& op) const = 0;
-  /// The kernel of a call of an op that it runs. Null where the tensors are stored in 16 bits in a way that
-  /// it has no kernel for. Throws as the op's rule does, and what libraries throw.
+  /// The kernel for a call of an op that the backend runs. Null if the backend has no kernel for this
+  /// combination of tensors stored in 16 bits. Throws like the op's rule, and what libraries throw.
   virtual std::unique_ptr<Kernel> make_kernel(const KernelRequest& request) const = 0;
 };
 
-/// Makes the kernel of one call, as Backend::make_kernel.
+/// Makes the kernel of one call, like Backend::make_kernel.
 using KernelFactory = std::unique_ptr<Kernel> (*)(const KernelRequest&);
 
 /// Which dtypes a factory is asked about.
 enum class StorageDtypes : uint8_t {
-  kAsDefined,  // those that the row is defined on
+  kAsDefined,  // the dtypes that the row is defined on
   kAny,        // also calls whose tensors are partly stored in 16 bits
 };
 
@@ -46,8 +45,8 @@ class KernelTable final : public Backend {
     KernelFactory make = nullptr;
     StorageDtypes dtypes = StorageDtypes::kAsDefined;
   };
-  /// `elementwise` and `reduction` are for all rows of these fusion classes that have no entry. Throws
-  /// kInvalidArgument for two entries of one op.
+  /// `elementwise` and `reduction` serve all rows of these fusion classes without an entry of their own.
+  /// Throws kInvalidArgument for two entries of one op.
   KernelTable(std::string name, KernelFactory elementwise, KernelFactory reduction,
               std::initializer_list<Entry> entries);
 
@@ -73,13 +72,13 @@ class KernelTable final : public Backend {
   std::unordered_map<std::string, Factory> factories_;
 };
 
-/// The backend of a kind of device. Throws as limit_vector_target (backends/common/vector_target.h) does.
+/// The backend for a kind of device. Throws like limit_vector_target (backends/common/vector_target.h).
 const Backend& backend_of(DeviceKind device);
-/// The one that was chosen; null: the device's.
+/// The chosen backend; null: the device's.
 inline const Backend& backend_of(const Backend* chosen, DeviceKind device) {
   return chosen != nullptr ? *chosen : backend_of(device);
 }
-/// The one that is to make a kernel: the request's, or that of its device.
+/// The backend that makes the requested kernel: the request's, or that of its device.
 const Backend& backend_of(const KernelRequest& request);
 /// Gives a user's op a kernel on a kind of device. Not thread-safe. Throws kInvalidArgument if it has one.
 void add_kernel(DeviceKind device, const KernelTable::Entry& entry);

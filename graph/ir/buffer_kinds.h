@@ -1,4 +1,4 @@
-// What the buffers of a plan are for, as far as a graph tells: for pictures and accounts of memory.
+// What the buffers of a plan are for, as far as its graph shows it; used in pictures and memory reports.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace isochron::graph {
 
 enum class BufferKind : uint8_t {
   kActivation,  // made from the batch before the first gradient, read after it: kept for the backward pass
-  kGradient,    // of a parameter: read where it is updated, and as many elements
+  kGradient,    // of a parameter: has as many elements and is read by its update
   kTemporary,   // all other values
   kWorkspace,   // of a kernel
   kOutput,      // results, until the next run

@@ -17,8 +17,8 @@ class CheckedKernel final : public Kernel {
         name_(node.name()),
         op_(node.op->name),
         outputs_(node.output_specs()) {
-    // The stacks that a loop leaves for its gradient have as many rows as it ran, and the others hold
-    // nothing; what its body makes is looked at there.
+    // The stacks that a loop leaves for its gradient have as many valid rows as the loop had iterations; the
+    // other rows hold nothing. Results of the body are checked inside the body.
     if (op_ == "while_loop") outputs_.resize(static_cast<size_t>(node.attributes.get<int64_t>("states")));
   }
 

@@ -1,4 +1,4 @@
-// Kernels that look through what they have computed: for finding where NaN and infinity come from.
+// Kernels that check their own results, to find where NaN and infinity come from.
 #pragma once
 
 #include <memory>
@@ -9,15 +9,16 @@
 
 namespace isochron::graph {
 
-/// `kernel`, the one of `node`, whose every run throws kNotANumber when a floating result of it holds NaN or
-/// infinity, naming node, op, result, how many and the first. Results are left as computed. `gpu`: null for
-/// kernels of the CPU; else the host waits for each run and copies its results.
+/// Wraps `kernel`, which computes `node`. Each run throws kNotANumber if a floating-point result holds NaN or
+/// infinity; the error names the node, the op, the result, the number of such elements and the first one.
+/// Results are left as computed. `gpu`: null for CPU kernels; otherwise the host waits for each run and
+/// copies its results.
 std::unique_ptr<Kernel> checked_kernel(std::unique_ptr<Kernel> kernel, const Node& node,
                                        std::shared_ptr<cuda::Gpu> gpu = nullptr);
 
-/// While it lives (and `on`), kernels that this thread prepares for nodes with sub-graphs look through the
-/// results inside those too, where they run on the CPU; and what a backward pass records lies in scopes of
-/// the nodes that it differentiates, "gradients/dense/matmul_3/".
+/// While it lives (and `on`), kernels that this thread prepares for nodes with sub-graphs also check the
+/// results inside the sub-graphs if they run on the CPU. Nodes that a backward pass records then get the
+/// scopes of the nodes that it differentiates, "gradients/dense/matmul_3/".
 class CheckedScope {
  public:
   explicit CheckedScope(bool on);

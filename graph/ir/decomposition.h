@@ -1,4 +1,4 @@
-// The parts that an op is written in where a backend has no kernel for it.
+// Decomposes an op into its parts if a backend has no kernel for it.
 #pragma once
 
 #include <span>
@@ -8,8 +8,8 @@
 
 namespace isochron::graph {
 
-/// What OpDef::decompose of the call gives for `inputs`, recorded or run at once as any ops. Throws as its
-/// parts, and kInvalidArgument where the results aren't `outputs`.
+/// The result of the call's OpDef::decompose for `inputs`, recorded or run at once like any other ops. Throws
+/// like its parts, and kInvalidArgument if the results don't match `outputs`.
 std::vector<Tensor> decomposed(const OpCall& call, std::span<const Tensor> inputs,
                                std::span<const TensorSpec> outputs);
 

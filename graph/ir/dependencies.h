@@ -1,7 +1,7 @@
-// Finds which steps of a sequence must wait for earlier ones, from the memory that they access: a step waits
+// Finds which steps of a sequence must wait for earlier steps, from the memory that they access. A step waits
 // for earlier writes of the bytes that it reads, and for earlier reads and writes of the bytes that it
-// writes. Only bytes count, so that this is also right for views, in-place results and memory that several
-// buffers share.
+// writes. Only bytes count, so this is also correct for views, in-place results and memory shared by several
+// buffers.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace isochron::graph {
 
 /// Bytes that a step reads or writes.
 struct MemoryUse {
-  int space = 0;  // bytes of different spaces are different ones
+  int space = 0;  // equal addresses in different spaces are different bytes
   uintptr_t begin = 0, end = 0;
   bool writes = false;
 };
@@ -21,7 +21,7 @@ struct MemoryUse {
 /// For each step: the earlier steps that it waits for directly, in ascending order.
 std::vector<std::vector<size_t>> dependencies(std::span<const std::vector<MemoryUse>> steps);
 
-/// The most steps of which each waits for the one before.
+/// The length of the longest chain of steps in which each waits for the one before.
 size_t longest_chain(std::span<const std::vector<size_t>> dependencies);
 
 }  // namespace isochron::graph

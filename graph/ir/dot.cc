@@ -1,5 +1,5 @@
-// Graphviz form of a graph. Values are named by the dot node that makes them: v<value> for what comes from
-// outside, n<node> for results; in a body or a fused kernel these stand behind the id of their node.
+// Graphviz form of a graph. Values are named by the dot node that makes them: v<value> for inputs and bound
+// values, n<node> for results; in a body or a fused kernel, these names follow the id of the outer node.
 #include <algorithm>
 
 #include "isochron/graph/ir/graph.h"
@@ -28,7 +28,7 @@ const ElementProgram* program_of(const Node& node) {
   return nullptr;
 }
 
-/// One graph, or the body of a node: `prefix` stands before all of its ids.
+/// Writes one graph, or the body of a node; `prefix` precedes all of its ids.
 class DotWriter {
  public:
   DotWriter(const Graph& graph, std::string prefix, std::string indent, std::string& text)
@@ -104,7 +104,7 @@ class DotWriter {
     }
   }
 
-  /// A cluster with a node for every instruction and every result that isn't one.
+  /// A cluster with a dot node for every instruction and for every result that isn't an instruction's.
   void write_fused(const Node& node, const ElementProgram& program) {
     const std::string id = node_id(node);
     const size_t operands = program.operands.size();
@@ -112,7 +112,7 @@ class DotWriter {
     for (size_t r = 0, next = 0; r < operands; ++r) {
       if (!program.operands[r].immediate) sources[r] = node.inputs[next++];
     }
-    std::string edges;  // outside of the cluster, or their ends would be drawn into it
+    std::string edges;  // outside the cluster, because Graphviz would draw their end nodes inside it
     const auto read = [&](size_t reg, const std::string& to) {
       if (reg >= operands) {
         edges += fmt::format("{}{}_r{} -> {};\n", indent_, id, reg, to);

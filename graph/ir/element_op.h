@@ -1,5 +1,5 @@
-// The element functions and the small program they form when fused. One program is what every elementwise
-// kernel runs: a single op is a program of one instruction. The functions themselves are written in
+// The element functions, and the small programs that they form when fused. Every elementwise kernel runs one
+// such program: a single op is a program of one instruction. The functions themselves are in
 // ops/elementwise/functors-inl.h.
 #pragma once
 
@@ -42,14 +42,14 @@ enum class ElementOp : uint8_t {
 inline constexpr int kElementOpCount = static_cast<int>(ElementOp::kCount);
 std::string_view element_op_name(ElementOp op);
 int element_op_arity(ElementOp op);
-/// True for the comparisons and tests whose result is bool whatever the operands are.
+/// True for the comparisons and tests, whose result is always bool.
 bool element_op_is_predicate(ElementOp op);
 
 enum class ReduceKind : uint8_t { kSum, kMean, kMax, kMin, kProd };
 std::string_view reduce_kind_name(ReduceKind kind);
 
-/// A straight-line program over registers, run for every element of `shape`.
-/// Registers 0..operands-1 hold the operands (broadcast to `shape`), then one register an instruction.
+/// A straight-line program over registers, run for every element of `shape`. Registers 0..operands-1 hold the
+/// operands (broadcast to `shape`); each instruction adds one register.
 struct ElementProgram final : AttributeObject {
   struct Instruction {
     ElementOp op;
@@ -63,8 +63,7 @@ struct ElementProgram final : AttributeObject {
     Axes axes = {};  // normalized, of `shape`
     bool keep_dims = false;
   };
-  /// An operand read from memory (the next node input) or, where `immediate`, a number frozen into the
-  /// program.
+  /// An operand read from memory (the next node input) or, if `immediate`, a number frozen into the program.
   struct Operand {
     TensorSpec spec;
     bool immediate = false;

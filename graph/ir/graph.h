@@ -1,6 +1,6 @@
-// The graph: a list of nodes in topological order, each value assigned once (SSA). Made by capture, changed
-// by passes, read by the planner and the printers. Sub-graphs of loops and conditionals are graphs of their
-// own.
+// The graph: a list of nodes in topological order, each value assigned once (SSA). Capture makes it, passes
+// change it, the planner and the printers read it. The sub-graphs of loops and conditionals are separate
+// graphs.
 #pragma once
 
 #include <memory>
@@ -29,7 +29,7 @@ class Value final : public ValueBase {
   TensorSpec spec;
   Tensor bound;  // kBound: the outside tensor
 
-  /// Bound to a tensor whose content never changes: may be folded.
+  /// Whether the value is bound to a tensor whose content never changes, so that it may be folded.
   bool constant() const { return kind == Kind::kBound && bound.storage()->constant(); }
 };
 
@@ -38,9 +38,9 @@ struct Node {
   Attributes attributes;
   std::vector<Value*> inputs;
   std::vector<Value*> outputs;
-  std::string scope;  // "dense/" of the name scopes open when it was recorded
+  std::string scope;  // "dense/": the name scopes that were open when the node was recorded
   int id = 0;
-  int checkpoint = 0;              // the part (CheckpointScope) it was recorded in; 0: none
+  int checkpoint = 0;              // the part (CheckpointScope) in which it was recorded; 0: none
   bool checkpoint_result = false;  // the part's results are kept
 
   std::string name() const { return fmt::format("{}{}_{}", scope, op->name, id); }
@@ -64,7 +64,7 @@ class Graph {
   Value* add_input(const TensorSpec& spec);
   /// A value bound by reference to `tensor`, which must be contiguous. Not deduplicated: see Capture::lift.
   Value* add_bound(const Tensor& tensor);
-  /// Appends a node; shapes are inferred here. Throws as the op's rule.
+  /// Appends a node and infers its shapes. Throws like the op's rule.
   Node* add_node(const OpDef& op, std::span<Value* const> inputs, Attributes attributes,
                  std::string scope = "");
 
@@ -79,15 +79,14 @@ class Graph {
 
   /// Keeps the nodes for which `keep[i]` holds, in order.
   void retain_nodes(const std::vector<bool>& keep);
-  /// Puts the nodes into `order` (a permutation of positions that must be topological).
+  /// Reorders the nodes by `order` (a permutation of positions that must be topological).
   void reorder_nodes(std::span<const size_t> order);
   /// How often each value is read (node inputs, graph outputs, updates).
   std::unordered_map<const Value*, int> use_counts() const;
   std::unique_ptr<Graph> clone() const;
-  /// Throws kInvalidArgument when a node reads a value that no earlier node produces: an internal check of
-  /// passes.
+  /// Internal check of passes: throws kInvalidArgument if a node reads a value that no earlier node produces.
   void check() const;
-  /// A view tensor that stands for `value`, for op functions to use.
+  /// A view tensor that represents `value`, for use by op functions.
   static Tensor tensor_of(Value* value) { return Tensor::of_value(Ref<ValueBase>(value), value->spec); }
 
  private:
@@ -109,16 +108,16 @@ struct SubGraph final : AttributeObject {
   std::string str() const override { return fmt::format("graph of {} nodes", graph->node_count()); }
 };
 
-/// One line a node: `%7 = matmul(%1, %2) {transpose_a=true} : f32(32, 10)  # dense`.
+/// One line per node: `%7 = matmul(%1, %2) {transpose_a=true} : f32(32, 10)  # dense`.
 std::string to_text(const Graph& graph);
 /// Graphviz, for `dot -Tsvg`: fused kernels and the bodies of loops and conditionals are clusters
 /// (graph/ir/dot.cc).
 std::string to_dot(const Graph& graph);
 
-/// What bound tensors are called, by the address of their first byte.
+/// Names of bound tensors, by the address of their first byte.
 using BoundNames = std::unordered_map<const std::byte*, std::string>;
-/// The graph as a list, its bound values first and its updates and outputs last (graph/ir/listing.cc). Bodies
-/// of loops and conditionals lie in the scope of their node, "scan_3/body/".
+/// The graph as a list, with its bound values first and its updates and outputs last (graph/ir/listing.cc).
+/// The bodies of loops and conditionals are listed in the scope of their node, "scan_3/body/".
 GraphListing list_nodes(const Graph& graph, const BoundNames& names = {});
 
 }  // namespace isochron::graph

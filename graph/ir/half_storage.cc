@@ -16,7 +16,7 @@ TensorSpec widened(const TensorSpec& spec) {
   return {is_half(spec.dtype) ? DType::kF32 : spec.dtype, spec.shape};
 }
 
-/// But for those of `kept`, a bit each.
+/// The specs with f32 in place of 16-bit floats, except those in the bit mask `kept`.
 std::vector<TensorSpec> widened(std::span<const TensorSpec> specs, uint32_t kept = 0) {
   std::vector<TensorSpec> result;
   for (size_t i = 0; i < specs.size(); ++i) {
@@ -26,7 +26,7 @@ std::vector<TensorSpec> widened(std::span<const TensorSpec> specs, uint32_t kept
   return result;
 }
 
-/// Copies of the 16-bit operands in f32, the op's kernel on them, copies of its 16-bit results.
+/// Copies the 16-bit operands to f32, runs the op's kernel on them, and copies its results to 16 bits.
 class ThroughF32 final : public Kernel {
  public:
   ThroughF32(const KernelRequest& request, uint32_t half_inputs, uint32_t half_outputs, KernelFactory make)
@@ -76,7 +76,7 @@ class ThroughF32 final : public Kernel {
     std::unique_ptr<Kernel> kernel;
     size_t index;
     size_t offset;            // of the f32 copy in the workspace
-    size_t workspace_offset;  // of the kernel's own workspace
+    size_t workspace_offset;  // of the copy kernel's workspace
     std::byte* from = nullptr;
     std::byte* to = nullptr;
     KernelArgs args(const KernelArgs& of) { return {&from, &to, of.workspace + workspace_offset, of.stream}; }

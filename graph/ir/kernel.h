@@ -1,4 +1,4 @@
-// What computes a call of an op. Backends make kernels (graph/ir/backend.h), plans run them.
+// A kernel computes one call of an op. Backends make kernels (graph/ir/backend.h); plans run them.
 #pragma once
 
 #include <cstddef>
@@ -16,22 +16,22 @@ namespace isochron::graph {
 
 class Backend;
 
-/// Addresses of one kernel call. `outputs[i]` is null for a result nobody reads where the row allows it.
+/// Addresses of one kernel call. `outputs[i]` is null if nobody reads that result and the op's row allows it.
 struct KernelArgs {
   std::byte* const* inputs = nullptr;
   std::byte* const* outputs = nullptr;
   std::byte* workspace = nullptr;
-  cuda::Stream stream = cuda::Stream::kNone;  // where a kernel for a device puts its work
+  cuda::Stream stream = cuda::Stream::kNone;  // the stream in which a device kernel enqueues its work
 };
 
-/// A prepared kernel. Preparation may allocate; `bind` and `run` may not. One for a device does nothing in
-/// `run` but to put work in the stream that it is given, which may be under capture.
+/// A prepared kernel. Preparation may allocate; `bind` and `run` may not. In `run`, a kernel for a device
+/// only enqueues work in the stream that it is given, which may be under capture.
 class Kernel {
  public:
   virtual ~Kernel() = default;
-  /// Scratch that the planner must place for the duration of `run`.
+  /// Size of the scratch memory that the planner must place for the duration of `run`.
   virtual size_t workspace_bytes() const { return 0; }
-  /// Called before the first `run` and whenever an address has changed since.
+  /// Called before the first `run` and again whenever an address has changed.
   virtual void bind(const KernelArgs& /*args*/) {}
   virtual void run(const KernelArgs& args) = 0;
 };
@@ -46,10 +46,11 @@ struct KernelRequest {
   int threads = 1;                       // the most this kernel may use: 1 or compute_threads()
   std::span<const bool> unread = {};     // outputs whose address will be null; empty: none
   cuda::KernelModule* module = nullptr;  // of the device that the kernel is for; null: the CPU
-  /// What the kernels of one plan share while they are prepared, such as memory to time candidates in; null:
-  /// nothing. Whoever prepares first makes it (backends/cpu/common/choose_kernel.cc alone does).
+  /// State that the kernels of one plan share while they are prepared, such as memory to time candidates in;
+  /// null: none. The first kernel that needs it creates it (only backends/cpu/common/choose_kernel.cc so
+  /// far).
   std::shared_ptr<void>* shared = nullptr;
-  const Backend* backend = nullptr;  // that makes the kernel; null: the device's (backend_of)
+  const Backend* backend = nullptr;  // the backend that makes the kernel; null: the device's (backend_of)
 };
 
 }  // namespace isochron::graph

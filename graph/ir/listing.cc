@@ -6,7 +6,7 @@
 namespace isochron::graph {
 namespace {
 
-/// Names are made of letters, digits and "_.-/": what TensorFlow allows, so that its tools read them.
+/// Names consist of letters, digits and "_.-/", which TensorFlow allows, so its tools can read them.
 std::string tidied(std::string name) {
   for (char& c : name) {
     const bool fine = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||

@@ -1,5 +1,5 @@
-// One row per op: what it means. Tests, the reference page, fusion and planning all read the row. What
-// computes it is the matter of backends (graph/ir/backend.h).
+// One row per op defines what the op means. Tests, the reference page, fusion and planning all read the row.
+// Backends compute the op (graph/ir/backend.h).
 #pragma once
 
 #include <deque>
@@ -18,25 +18,25 @@ namespace isochron::graph {
 class Registry;
 struct OpDef;
 
-/// What shape rules see of a call.
+/// The part of a call that shape rules see.
 struct OpCall {
   const OpDef& op;
   std::span<const TensorSpec> inputs;
   const Attributes& attributes;
 };
 
-/// How gradients in rows ask for further gradients without knowing autograd.
+/// Lets the gradient rules in rows request further gradients without knowing autograd.
 class GradientContext {
  public:
   virtual ~GradientContext() = default;
   using Function = std::function<std::vector<Tensor>(std::span<const Tensor>)>;
   /// The gradients of `function` at `inputs`, a composition of differentiable ops, with respect to its
-  /// floating inputs; `seeds` multiply its results and may be undefined. For rows whose kernel does at once
-  /// what a composition of ops defines: they are differentiated through it.
+  /// floating inputs; `seeds` multiply its results and may be undefined. For ops that have one kernel for a
+  /// composition of ops: they are differentiated through that composition.
   virtual std::vector<Tensor> differentiate(const Function& function, std::span<const Tensor> inputs,
                                             std::span<const Tensor> seeds) = 0;
-  /// d(sum_i targets[i] * seeds[i]) / d sources, within the graph being captured. Undefined where
-  /// disconnected.
+  /// d(sum_i targets[i] * seeds[i]) / d sources, within the graph being captured. Undefined for sources that
+  /// are disconnected.
   virtual std::vector<Tensor> gradients(std::span<const Tensor> targets, std::span<const Tensor> seeds,
                                         std::span<const Tensor> sources) = 0;
 };
@@ -46,8 +46,8 @@ struct GradientCall {
   const Attributes& attributes;
   std::span<const Tensor> inputs;
   std::span<const Tensor> outputs;
-  std::span<const Tensor> output_gradients;  // undefined where no gradient flows
-  std::span<const bool> needed;              // per input: does anybody want its gradient?
+  std::span<const Tensor> output_gradients;  // undefined if no gradient flows
+  std::span<const bool> needed;              // per input: whether its gradient is wanted
   GradientContext& context;
 };
 
@@ -58,22 +58,22 @@ enum class FusionClass : uint8_t {
   kView,         // output 0 is input 0's bytes under another shape; no kernel
 };
 
-/// How an op stands under mixed precision (graph/passes/precision.h). Elementwise ops, reductions and views
-/// need not say.
+/// How mixed precision treats an op (graph/passes/precision.h). Elementwise ops, reductions and views need no
+/// rule.
 enum class PrecisionRule : uint8_t {
   kFull,    // computes in f32, on f32 operands
-  kFollow,  // computes in f32, on operands of any dtype; its results are 16-bit between 16-bit ones
+  kFollow,  // computes in f32, on operands of any dtype; results between 16-bit values are 16-bit
   kMoves,   // moves elements of any dtype: its results have the width of its operands
   kLow,     // multiplies 16-bit operands and sums in f32
 };
 struct OpPrecision {
   PrecisionRule rule = PrecisionRule::kFull;
-  /// Operands that stay f32, a bit each: statistics, parameters added to sums. Null: none.
+  /// Operands that stay f32, as one bit per operand: statistics, parameters added to sums. Null: none.
   uint32_t (*full_inputs)(const Attributes&) = nullptr;
   uint32_t full_outputs = 0;  // results that stay f32
 };
 
-/// One input of a sample: uniform values in [low, high] of `dtype`, or `values` where the domain is special.
+/// One input of a sample: uniform values in [low, high] of `dtype`, or `values` if the domain is special.
 struct InputSample {
   Shape shape;
   double low = -2.0;
@@ -109,33 +109,33 @@ struct OpDef {
   int max_inputs = 1;  // -1: any number
   /// Output specs; throws kShapeMismatch, kDtypeMismatch, kOutOfRange, kInvalidArgument.
   std::vector<TensorSpec> (*infer)(const OpCall&) = nullptr;
-  /// Gradients per input (undefined where there is none), written in ops. Null: not differentiable.
+  /// Gradients per input (undefined if there is none), written in ops. Null: not differentiable.
   std::vector<Tensor> (*gradient)(const GradientCall&) = nullptr;
-  /// All results of the call in other ops, by which it runs on a backend that has no kernel for it. Null:
-  /// there are none.
+  /// Computes all results of the call with other ops, for a backend that has no kernel for this op. Null:
+  /// there is no decomposition.
   std::vector<Tensor> (*decompose)(const OpCall& call, std::span<const Tensor> inputs) = nullptr;
   OpPrecision precision = {};
   FusionClass fusion = FusionClass::kOpaque;
   ElementOp element = ElementOp::kCopy;  // kElementwise
   ReduceKind reduce = ReduceKind::kSum;  // kReduction
-  /// May output `o` be written over input `i`? Null: never.
+  /// Whether output `o` may be written over input `i`. Null: never.
   bool (*may_alias)(const OpCall&, int output, int input) = nullptr;
   bool random = false;       // two calls with equal inputs are still two draws: exempt from CSE
-  bool side_effect = false;  // kept though nobody reads its result (print, assert)
-  bool collective = false;   // all ranks run it, in one order: not in loops and branches; a side effect
+  bool side_effect = false;  // kept even if nobody reads its result (print, assert)
+  bool collective = false;   // all ranks run it in the same order: not in loops and branches; a side effect
   bool skips_unused_outputs = false;  // the kernel accepts null for an output that nobody reads
-  /// Of a collective that others needn't wait for: the rows that start it, giving bytes in flight, and that
-  /// make its results of them (graph/passes/overlap.cc). Both get its attributes and what `pending` makes for
-  /// one call, as "pending"; null: this call isn't to be split.
+  /// For a collective that other nodes needn't wait for: the row that starts it and returns bytes in flight,
+  /// and the row that makes the results from these bytes (graph/passes/overlap.cc). Both get the collective's
+  /// attributes and, as "pending", what `pending` makes for one call; null: this call isn't split.
   struct Split {
     std::string start;
     std::string wait;
     std::shared_ptr<const AttributeObject> (*pending)(const OpCall&) = nullptr;
   };
   std::optional<Split> split = {};
-  /// Of an op that packs its inputs into its first output, or unpacks its outputs from its first input: the
-  /// byte at which each of them begins there. The planner has them written and read in that place where it
-  /// can; the kernel copies those that lie elsewhere.
+  /// For an op that packs its inputs into its first output, or unpacks its outputs from its first input: the
+  /// byte offset of each of them in that tensor. If possible, the planner places them there, so that they are
+  /// written and read in place; the kernel copies those that lie elsewhere.
   struct Packing {
     enum class Kind : uint8_t { kPacks, kUnpacks } kind = Kind::kPacks;
     std::vector<size_t> (*offsets)(const OpCall&) = nullptr;
@@ -143,12 +143,12 @@ struct OpDef {
   std::optional<Packing> packing = {};
   /// Floating point operations of one call, for thread choice and profiles.
   double (*flops)(const OpCall&) = nullptr;
-  // What the tests are generated from.
+  // The data that the tests are generated from.
   std::vector<DType> dtypes = {};  // dtypes under test; empty: f64 and f32
   std::vector<OpSample> samples = {};
   std::vector<ErrorSample> errors = {};
   ReferenceFunction reference = {};
-  double tolerance = 1.0;  // multiple of the house tolerances, where sums are long
+  double tolerance = 1.0;  // multiple of the house tolerances, for long sums
   std::vector<int> differentiable =
       {};  // inputs to gradient-check; empty: all floating ones when `gradient` is set
   const Registry* registry = nullptr;  // set by Registry::add
@@ -156,7 +156,7 @@ struct OpDef {
 
 }  // namespace isochron::graph
 
-// In op.cc, for every folder of ops fills them.
+// Instantiated in op.cc, because every folder of ops fills them.
 extern template class std::vector<isochron::graph::InputSample>;
 extern template class std::vector<isochron::graph::OpSample>;
 extern template class std::vector<isochron::graph::ErrorSample>;
@@ -168,7 +168,7 @@ class Registry {
  public:
   /// Adds a row. Throws kInvalidArgument if the name is taken or the row is incomplete.
   const OpDef& add(OpDef op);
-  /// Throws kInvalidArgument naming the closest op when there is none.
+  /// Throws kInvalidArgument naming the closest op if there is no such op.
   const OpDef& at(std::string_view name) const;
   const OpDef* find(std::string_view name) const;
   const std::deque<OpDef>& rows() const { return rows_; }
@@ -177,8 +177,8 @@ class Registry {
   std::deque<OpDef> rows_;
 };
 
-/// Shape rules with the arity checked first; every caller goes through this. Heeds the attribute `stored`
-/// (graph/ir/half_storage.h).
+/// Checks the arity, then applies the shape rule; every caller goes through this. Takes the attribute
+/// `storage` into account (graph/ir/half_storage.h).
 std::vector<TensorSpec> infer_outputs(const OpDef& op, std::span<const TensorSpec> inputs,
                                       const Attributes& attributes);
 

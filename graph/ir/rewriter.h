@@ -1,4 +1,4 @@
-// Replaces values of a graph by others.
+// Replaces values of a graph with other values.
 #pragma once
 
 #include <unordered_map>
@@ -11,7 +11,7 @@ namespace isochron::graph {
 class Rewriter {
  public:
   explicit Rewriter(Graph& graph) : graph_(graph) {}
-  /// What stands for the result of a checkpointed part is its result then.
+  /// A value that replaces the result of a checkpointed part becomes the part's result.
   void replace(Value* from, Value* to) {
     Value* const now = replaced_[from] = resolve(to);
     if (from->producer && from->producer->checkpoint_result && now->producer)

@@ -1,4 +1,4 @@
-// An element program under construction, with the values that it reads: what passes make of parts of others.
+// An element program under construction, with the values that it reads. Passes make it from parts of others.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace isochron::graph {
 
-/// What a node of element ops runs, with constants of one element as numbers, and what it reads.
+/// The program of a node of element ops, with one-element constants as numbers, and the values that it reads.
 struct NodeProgram {
   ElementProgram program;
   std::vector<Value*> values;  // of its operands; null: a number
@@ -29,7 +29,7 @@ struct NodeProgram {
   }
 };
 
-/// A program and what its operands are read from; operands are added before code.
+/// A program and the values that its operands read; operands are added before code.
 struct BoundProgram {
   std::shared_ptr<ElementProgram> program = std::make_shared<ElementProgram>();
   std::vector<Value*> inputs;

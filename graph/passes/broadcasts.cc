@@ -15,9 +15,9 @@
 namespace isochron::graph {
 namespace {
 
-constexpr int64_t kTimesLarger = 16;      // are its readers, at least
-constexpr size_t kMostComputedAgain = 8;  // that are computed again for each element
-constexpr size_t kMaxInputs = 24;         // of what it becomes a part of
+constexpr int64_t kTimesLarger = 16;      // the readers of a group have at least this many times its elements
+constexpr size_t kMostComputedAgain = 8;  // instructions that are recomputed for each element
+constexpr size_t kMaxInputs = 24;         // of the group that it becomes a part of
 
 std::vector<Value*> inputs_of(const NodeProgram& group) {
   std::vector<Value*> read;
@@ -25,7 +25,8 @@ std::vector<Value*> inputs_of(const NodeProgram& group) {
   return read;
 }
 
-/// `large`, which computes what it reads of the node `of`, whose program is `small`, itself.
+/// The program `large` with `small`, the program of the node `of`, inlined for the values that it reads from
+/// `of`.
 NodeProgram inlined(const NodeProgram& small, const Node& of, const NodeProgram& large) {
   BoundProgram made;
   made.program->shape = large.program.shape;
@@ -37,7 +38,7 @@ NodeProgram inlined(const NodeProgram& small, const Node& of, const NodeProgram&
     std::vector<uint8_t> now;
     for (size_t r = 0; r < from.values.size(); ++r) {
       if (output_of(from.values[r]) >= 0) {
-        now.push_back(0);  // known once that is computed
+        now.push_back(0);  // known once the inlined program is added
         continue;
       }
       now.push_back(made.operand(from.program.operands[r], from.values[r]));
@@ -89,7 +90,7 @@ class Inliner {
   }
 
   void run() {
-    // From the end, so that what a node reads is known when its own readers are done.
+    // In reverse order, so that a node's readers are considered before the node itself.
     for (size_t i = nodes_.size(); i-- > 0;) consider(*nodes_[i]);
     Replacement replacement(graph_);
     const size_t before = nodes_.size();
@@ -138,7 +139,7 @@ class Inliner {
            std::ranges::none_of(node.outputs, [&](const Value* output) { return kept_.contains(output); });
   }
 
-  /// Of all its outputs.
+  /// The readers of all outputs of the node.
   std::vector<const Node*> readers_of(const Node& node) const {
     std::vector<const Node*> readers;
     for (const Value* output : node.outputs) {
@@ -154,7 +155,7 @@ class Inliner {
   const std::vector<std::unique_ptr<Node>>& nodes_;
   std::unordered_map<const Node*, NodeProgram> groups_;  // of nodes that run a program
   std::unordered_map<const Value*, std::unordered_set<const Node*>> readers_;
-  std::unordered_set<const Value*> kept_;  // read by whoever runs the graph
+  std::unordered_set<const Value*> kept_;  // outputs and updates of the graph
   std::unordered_set<const Node*> changed_, gone_;
 };
 

@@ -1,4 +1,4 @@
-// Ops that a backend has no kernel for, written in others.
+// Replaces ops that a backend has no kernel for with other ops.
 #include <algorithm>
 #include <unordered_map>
 

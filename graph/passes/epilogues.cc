@@ -24,13 +24,13 @@ constexpr size_t kFactors = 2;
 
 bool is_product(const Node& node) { return std::ranges::find(kProducts, node.op->name) != kProducts.end(); }
 
-/// The group of element ops that a node runs, of which parts become programs of their own.
+/// The group of element ops that a node runs. Parts of it become separate programs.
 class ElementGroup {
  public:
   explicit ElementGroup(const Node& node) : ElementGroup(NodeProgram(node)) {}
 
   const ElementProgram& whole() const { return whole_; }
-  /// The outputs that are reduced, or those that aren't.
+  /// The outputs that are reduced (or aren't reduced).
   std::vector<size_t> outputs(bool reduced) const {
     std::vector<size_t> found;
     for (size_t o = 0; o < whole_.outputs.size(); ++o)
@@ -38,8 +38,9 @@ class ElementGroup {
     return found;
   }
 
-  /// What makes these outputs of a product, its first operand, to which `bias`, unless null, is added.
-  /// `value`: what the group read before. With `store` that is an output behind the others.
+  /// The program that computes `outputs` from a product, its first operand; `bias` is added to the product
+  /// unless null. `value` is what the group read instead. With `store`, the product (with bias) is also an
+  /// output, after the others.
   BoundProgram on_product(const Value* value, Value* bias, const std::vector<size_t>& outputs,
                           bool store) const {
     BoundProgram made;
@@ -66,8 +67,8 @@ class ElementGroup {
     return made;
   }
 
-  /// What makes the outputs `of` where `stored` registers are values already. None where something else of
-  /// `value`, which isn't, would be needed.
+  /// The program that computes the outputs `of` when the `stored` registers are already values. nullopt if it
+  /// would need anything else that depends on `value`, which isn't stored.
   std::optional<BoundProgram> on_stored(const Value* value, const std::vector<std::pair<int, Value*>>& stored,
                                         const std::vector<size_t>& of) const {
     BoundProgram made;
@@ -117,7 +118,7 @@ class ElementGroup {
 
   size_t registers() const { return whole_.operands.size() + whole_.code.size(); }
 
-  /// The registers that these outputs are computed from, not looking beyond those that are `given`.
+  /// The registers that these outputs are computed from; the search stops at registers that are `given`.
   std::vector<bool> needed_for(const std::vector<size_t>& outputs, const std::vector<bool>& given) const {
     std::vector<bool> needed(registers());
     for (const size_t o : outputs) needed[whole_.outputs[o].reg] = true;
@@ -130,7 +131,8 @@ class ElementGroup {
     return needed;
   }
 
-  /// Adds the instructions that are needed, and the outputs. `now`: where registers of the whole are.
+  /// Adds the instructions that are needed, and the outputs. `now` maps registers of the whole program to
+  /// registers of `made`.
   void finish(BoundProgram& made, std::vector<bool> needed, std::vector<uint8_t> now,
               const std::vector<size_t>& outputs) const {
     for (size_t c = 0; c < whole_.code.size(); ++c) {
@@ -171,12 +173,13 @@ class Absorption {
   }
 
  private:
-  /// Those that the node could take, the latest first: of two that are added up it reads the other's result.
+  /// The products that the node could absorb, the latest first: if two products are added, the group reads
+  /// the other one's result.
   std::vector<Value*> products_for(const Node& reader) const {
     std::vector<Value*> found;
     if (reader.op->fusion != FusionClass::kElementwise && reader.op->name != "fused") return found;
     for (Value* input : reader.inputs) {
-      // The first reader alone: whatever else reads it may come behind both.
+      // Only the first reader: all other readers can follow the fused node.
       if (input->producer == nullptr || !is_product(*input->producer) || read_.contains(input)) continue;
       if (std::ranges::find(found, input) == found.end()) found.push_back(input);
     }
@@ -185,7 +188,7 @@ class Absorption {
     return found;
   }
 
-  /// False where `reader` can't take the product.
+  /// False if `reader` can't absorb the product.
   bool absorb(const Node& reader, Value* product) {
     const Node& producer = *product->producer;
     const ElementGroup group(reader);
@@ -238,7 +241,7 @@ class Absorption {
   Graph& graph_;
   const std::unordered_map<const Value*, int> uses_;
   Replacement replacement_;
-  std::unordered_set<const Value*> read_;  // by nodes so far
+  std::unordered_set<const Value*> read_;  // values that earlier nodes read
 };
 
 }  // namespace

@@ -1,8 +1,8 @@
-// Elementwise fusion. Nodes that run over the same shape join into groups along their edges; a group becomes
+// Elementwise fusion. Nodes that run over the same shape join into groups along their edges. A group becomes
 // one program (graph/ir/element_op.h) with several outputs, some of them reduced. Joining is greedy in
-// topological order and refused when it would close a cycle through a node outside the group. Then small
-// groups that only update variables, as moving averages do, join side by side. The groups are kept in a
-// topological order of their own, so that only those between the two are searched (Pearce and Kelly: "A
+// topological order and is rejected if it would create a cycle through a node outside the group. Then small
+// groups that only update variables, as moving averages do, are joined with each other. The groups are kept
+// in a topological order of their own, so that only groups between the two are searched (Pearce and Kelly: "A
 // Dynamic Topological Sort Algorithm for Directed Acyclic Graphs", JEA 2006).
 #include <algorithm>
 #include <map>
@@ -15,18 +15,18 @@
 namespace isochron::graph {
 namespace {
 
-/// How large groups become.
+/// The limits on the size of a group.
 struct GroupLimits {
   size_t instructions, operands, outputs;
 };
 constexpr GroupLimits kChains = {24, 16, 8};
-constexpr GroupLimits kUpdates = {44, 32, 16};  // of few elements, where launches are all that counts
-constexpr int64_t kMostUpdatedElems = 4096;     // that a launch takes longer than
+constexpr GroupLimits kUpdates = {44, 32, 16};  // for few elements, when the launch cost dominates
+constexpr int64_t kMostUpdatedElems = 4096;     // up to this many take less time than a launch
 
-/// Every node starts as a group of its own; a group keeps the number of its newest node.
+/// Every node starts as a group of its own; a joined group has the number of its newest node.
 struct Group {
   std::vector<size_t> members;  // node positions, ascending; empty once joined to another
-  Shape shape;                  // what every member of a fusable group iterates over
+  Shape shape;                  // the shape that every member of a fusable group iterates over
   bool fusable = false;
   size_t rank = 0;  // position in the topological order of groups
 };
@@ -48,7 +48,7 @@ class Fuser {
       }
     }
     uses_ = graph.use_counts();
-    // What has side effects stays in the traced order, also where its inputs are fused with later nodes.
+    // Nodes with side effects stay in the traced order, even if their inputs are fused with later nodes.
     std::optional<size_t> before;
     for (size_t i = 0; i < nodes_.size(); ++i) {
       if (!has_side_effect(*nodes_[i])) continue;
@@ -80,7 +80,7 @@ class Fuser {
       const size_t p = position_.at(input->producer);
       const size_t theirs = group_of_[p];
       if (theirs == i || !groups_[theirs].fusable) continue;
-      if (nodes_[p]->op->fusion == FusionClass::kReduction) continue;  // known only once the group has run
+      if (nodes_[p]->op->fusion == FusionClass::kReduction) continue;  // known only after its group has run
       if (groups_[theirs].shape == groups_[i].shape && joinable(theirs, i, kChains)) join(theirs, i);
     }
   }
@@ -90,7 +90,7 @@ class Fuser {
   void join_updates() {
     std::unordered_set<const Value*> updates;
     for (const Update& update : graph_.updates()) updates.insert(update.value);
-    std::map<std::string, size_t> open;  // by shape, the group that may take more
+    std::map<std::string, size_t> open;  // by shape: the group that can still grow
     for (size_t i = 0; i < groups_.size(); ++i) {
       if (groups_[i].members.empty() || !groups_[i].fusable || !only_updates(i, updates)) continue;
       const auto [at, first] = open.try_emplace(groups_[i].shape.str(), i);
@@ -149,7 +149,7 @@ class Fuser {
                        [&](const Node* r) { return !inside.contains(position_.at(r)); });
   }
 
-  /// By a node, or as an output or update.
+  /// Whether a node outside, an output or an update reads the result.
   bool read_outside(const Node& node, const std::unordered_set<size_t>& inside) const {
     const auto found = readers_.find(node.outputs[0]);
     const size_t reads = found == readers_.end() ? 0 : found->second.size();
@@ -158,8 +158,8 @@ class Fuser {
     return has_reader_outside(node, inside);
   }
 
-  /// Is there a path from the group `low` to `high`, of higher rank, through another? Afterwards reached_
-  /// marks what `low` reaches up to there.
+  /// Whether there is a path through another group from the group `low` to the group `high`, which has a
+  /// higher rank. Afterwards, reached_ marks the groups that `low` reaches with ranks up to that of `high`.
   bool reaches_around(size_t low, size_t high) {
     ++search_;
     std::vector<size_t> stack{low};
@@ -180,14 +180,15 @@ class Fuser {
     return false;
   }
 
-  /// Makes `a` part of `b`; the last search found no path around between the two.
+  /// Makes `a` part of `b`; the last search found no path from one to the other through another group.
   void join(size_t a, size_t b) {
     const size_t low = std::min(groups_[a].rank, groups_[b].rank);
     const size_t high = std::max(groups_[a].rank, groups_[b].rank);
     groups_[b].members = merged_members(a, b);
     groups_[a].members.clear();
     for (size_t m : groups_[b].members) group_of_[m] = b;
-    // Of the groups between, those that the lower one reaches go behind the joined one, the others before it.
+    // Of the groups in between, the ones that the lower group reaches move behind the joined group; the
+    // others move before it.
     std::vector<size_t> before;
     std::vector<size_t> behind;
     for (size_t rank = low; rank <= high; ++rank) {
@@ -196,15 +197,15 @@ class Fuser {
     }
     before.push_back(b);
     before.insert(before.end(), behind.begin(), behind.end());
-    before.push_back(a);  // empty: anywhere
+    before.push_back(a);  // an empty group may be anywhere
     for (size_t i = 0; i < before.size(); ++i) {
       order_[low + i] = before[i];
       groups_[before[i]].rank = low + i;
     }
   }
 
-  /// The register of `value` in the program under construction, adding an operand where it comes from
-  /// outside.
+  /// The register of `value` in the program under construction. Adds an operand if the value comes from
+  /// outside the group.
   static uint8_t operand_register(ElementProgram& program, std::vector<Value*>& inputs,
                                   std::unordered_map<const Value*, int>& registers, Value* value) {
     const auto found = registers.find(value);
@@ -264,8 +265,8 @@ class Fuser {
     order.emplace_back(node, group.members.back());
   }
 
-  /// Replaces the groups of two or more by fused nodes and sorts topologically, staying near the traced
-  /// order.
+  /// Replaces groups of two or more nodes with fused nodes and sorts topologically, staying close to the
+  /// traced order.
   void emit() {
     Rewriter rewriter(graph_);
     std::vector<std::pair<Node*, size_t>> added;
@@ -293,7 +294,7 @@ class Fuser {
   std::vector<size_t> group_of_;           // of each node
   std::vector<Group> groups_;
   std::vector<size_t> order_;  // groups by rank
-  std::vector<int> reached_;   // the search that came to a group last
+  std::vector<int> reached_;   // per group, the last search that reached it
   int search_ = 0;
   std::unordered_map<const Node*, size_t> position_;
   std::unordered_map<const Value*, int> uses_;

@@ -7,7 +7,7 @@
 namespace isochron::graph {
 namespace {
 
-/// Is any node in [first, end) not a collective? Then there is computation to overlap with.
+/// Whether any node in [first, end) isn't a collective, so that there is computation to overlap with.
 bool computes(const Graph& graph, size_t first, size_t end) {
   for (size_t i = first; i < end; ++i) {
     if (!graph.nodes()[i]->op->collective) return true;
@@ -28,7 +28,7 @@ void start_collectives_early(Graph& graph) {
     Node& node = *graph.nodes()[i];
     rewriter.update_inputs(node);
     if (!node.op->split) {
-      // All ranks must start the same ones in the same order, also where their graphs differ otherwise.
+      // All ranks must start the same collectives in the same order, even if their graphs differ otherwise.
       if (node.op->collective) last_start = rank.at(&node);
       continue;
     }

@@ -27,7 +27,7 @@ bool is_scalar_constant(const Value* value, double wanted) {
   return number && *number == wanted;
 }
 
-/// The value that `node`'s only output equals without computing anything, or null.
+/// The existing value that `node`'s only output is equal to, or null.
 Value* simplified(const Node& node) {
   const TensorSpec& spec = node.outputs[0]->spec;
   const auto same_spec = [&spec](Value* value) { return value->spec == spec ? value : nullptr; };
@@ -54,7 +54,7 @@ Value* simplified(const Node& node) {
   return nullptr;
 }
 
-/// Turns the node itself into a cheaper one of the same result.
+/// Turns the node into a cheaper one with the same result.
 void simplify_in_place(Node& node) {
   const Registry& registry = *node.op->registry;
   if (node.op->name == "pow") {
@@ -80,7 +80,7 @@ void simplify_in_place(Node& node) {
   }
 }
 
-/// Numbers written several times in the traced function are one constant.
+/// Merges equal numbers of the traced function into one constant.
 void merge_scalars(const Graph& graph, Rewriter& rewriter) {
   std::map<std::pair<std::string, std::string>, Value*> seen;  // spec, bytes
   for (Value* value : graph.bound()) {
@@ -117,7 +117,7 @@ ElementProgram program_of(const Node& node) {
 
 namespace {
 
-/// `growing`: where the result is larger than what it is made of; else where it isn't.
+/// `growing`: folds only nodes whose result is larger than their inputs; otherwise only the other nodes.
 void fold(Graph& graph, size_t limit_bytes, bool growing) {
   Rewriter rewriter(graph);
   for (const auto& node : graph.nodes()) {
@@ -136,7 +136,7 @@ void fold(Graph& graph, size_t limit_bytes, bool growing) {
     try {
       results = apply_eager(*node->op, inputs, node->attributes);
     } catch (const Error&) {
-      continue;  // told where it is run, which it may never be
+      continue;  // reported when the node runs, which may never happen
     }
     for (size_t i = 0; i < results.size(); ++i) {
       results[i].storage()->set_constant();
@@ -150,7 +150,7 @@ void fold(Graph& graph, size_t limit_bytes, bool growing) {
 }  // namespace
 
 void fold_constants(Graph& graph) {
-  // A broadcast is left to fusion, which reads the small operand.
+  // Leaves broadcasts to fusion, which reads the small operand.
   fold(graph, kFoldLimitBytes, false);
 }
 

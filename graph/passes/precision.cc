@@ -54,17 +54,17 @@ Role role_of(const Node& node) {
   };
   const bool all = std::all_of(node.inputs.begin(), node.inputs.end(), wide) &&
                    std::all_of(node.outputs.begin(), node.outputs.end(), wide);
-  if (!all) return Role::kFull;  // what the user has cast stays as it was asked for
+  if (!all) return Role::kFull;  // what the user has cast keeps the requested dtype
   return op.precision.rule == PrecisionRule::kLow ? Role::kLow : Role::kFollow;
 }
 
-/// How much the readers of a value want it in 16 bits.
+/// How strongly the readers of a value call for storing it in 16 bits.
 enum class Demand : uint8_t { kNone, kOnTheWay, kDirect };
 
-/// What is known of a value of the traced graph.
+/// What the pass knows about a value of the traced graph.
 struct Fact {
   Demand demand = Demand::kNone;
-  bool from_half = false;  // a low op's result, or made of one element by element
+  bool from_half = false;  // the result of a low op, or computed from one elementwise
   bool half = false;       // stored in 16 bits
   bool pinned = false;     // a result or the new content of a variable
 };
@@ -89,7 +89,7 @@ class CastPass {
 
   const Node& node_at(size_t i) const { return *graph_.nodes()[i]; }
 
-  /// Inputs and results of node i that may be in 16 bits.
+  /// Whether an input or a result of node `i` may be stored in 16 bits.
   bool input_may(size_t i, size_t input) const {
     const Node& node = node_at(i);
     uint32_t (*const mask)(const Attributes&) = node.op->precision.full_inputs;
@@ -118,7 +118,7 @@ class CastPass {
         roles_[i] == Role::kMoves &&
         std::ranges::any_of(node.outputs, [this](const Value* output) { return facts_[output].pinned; });
     for (const Value* input : node.inputs) {
-      if (pinned && is_f32(input)) facts_[input].pinned = true;  // what is moved is the same numbers
+      if (pinned && is_f32(input)) facts_[input].pinned = true;  // moving elements keeps their values
     }
     Demand demand = Demand::kNone;
     for (size_t o = 0; o < node.outputs.size(); ++o) {
@@ -151,7 +151,7 @@ class CastPass {
       Fact& fact = facts_[node.outputs[o]];
       fact.from_half = from_half;
       if (roles_[i] == Role::kMoves) {
-        // Of several operands the widest counts, unless a product reads what comes of them.
+        // With several operands, the widest decides, unless a product reads the result.
         fact.half = !fact.pinned && half_operand && (!wide_operand || fact.demand != Demand::kNone);
       } else if (!fact.pinned) {
         fact.half = fact.demand == Demand::kDirect || (fact.demand == Demand::kOnTheWay && from_half);
@@ -164,7 +164,7 @@ class CastPass {
                        [this](const Value* output) { return facts_[output].half; });
   }
 
-  /// The value of the new graph that stands for `value`, in whatever dtype it has there.
+  /// The value that represents `value` in the new graph, in whatever dtype it is stored there.
   Value* stored(Value* value) const {
     const auto found = stored_.find(value);
     return found == stored_.end() ? value : found->second;
@@ -215,7 +215,7 @@ class CastPass {
     replace(i, *node.op, inputs, std::move(attributes));
   }
 
-  /// The node as it is, on f32 operands.
+  /// Keeps the node unchanged, on f32 operands.
   void keep(size_t i) {
     Node& node = *graph_.nodes()[i];
     for (Value*& input : node.inputs) input = is_f32(input) ? as(input, DType::kF32, i) : stored(input);
@@ -231,7 +231,7 @@ class CastPass {
     for (size_t o = 0; o < node.outputs.size(); ++o) stored_[node.outputs[o]] = added->outputs[o];
   }
 
-  /// The node's program between casts of what it reads and writes in 16 bits.
+  /// Puts casts around the node's program for the values that it reads and writes in 16 bits.
   void rewrite_elements(size_t i) {
     const Node& node = node_at(i);
     const ElementProgram from = program_of(node);

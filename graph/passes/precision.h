@@ -1,5 +1,6 @@
-// Mixed precision: which tensors of a captured step are stored in 16 bits, decided on the traced graph with
-// its gradients, after fusion. Variables stay f32 and are cast once a step; sums run in f32 everywhere.
+// Mixed precision: decides which tensors of a captured step are stored in 16 bits. It works on the traced
+// graph, including gradients, after fusion. Variables stay f32 and are cast once per step; sums always run in
+// f32.
 #pragma once
 
 #include <string>
@@ -30,7 +31,7 @@ std::vector<std::string> precision_names();
 
 namespace graph {
 
-/// While it lives, this thread traces a function that is to compute in `precision`.
+/// While it lives, this thread traces a function that will compute in `precision`.
 class PrecisionScope {
  public:
   explicit PrecisionScope(Precision precision);
@@ -41,18 +42,18 @@ class PrecisionScope {
  private:
   Precision before_;
 };
-/// In what the function that is being traced is to compute, as far as layers must know before the passes do;
-/// kF32 outside of one, and in bodies of loops and conditionals.
+/// The precision of the function being traced, for layers that must know it before the passes run; kF32
+/// outside a traced function and in the bodies of loops and conditionals.
 Precision traced_precision();
 
-/// Casts to and from the policy's 16-bit type where the rows (OpDef::precision) want them; programs of fused
-/// ops cast where they read and write. Subgraphs of loops and conditionals stay f32. Does nothing for kF32
-/// and kTf32.
+/// Inserts casts to and from the policy's 16-bit type as the rows (OpDef::precision) require; programs of
+/// fused ops cast when they read and write. Subgraphs of loops and conditionals stay f32. Does nothing for
+/// kF32 and kTf32.
 void cast_to_precision(Graph& graph, Precision precision);
 
-/// Of the tensors that exist when output 0 is computed (the loss of a train step), the bytes of those that
-/// are read later on and depend on the batch: what the backward pass keeps of the forward pass, its input
-/// included. 0 for a graph without outputs.
+/// The total bytes of the tensors that exist when output 0 (the loss of a train step) is computed, are read
+/// later, and depend on the batch: what the backward pass keeps of the forward pass, including its input. 0
+/// for a graph without outputs.
 size_t activation_bytes(const Graph& graph);
 
 }  // namespace graph

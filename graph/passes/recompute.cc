@@ -1,5 +1,5 @@
-// Recomputation: values that are read again much later are computed again just before that, so that they
-// needn't stay in memory until then.
+// Recomputation: a value that is read again much later is recomputed just before that read, so that it
+// needn't stay in memory in between.
 #include <algorithm>
 #include <optional>
 #include <queue>
@@ -12,10 +12,10 @@
 namespace isochron::graph {
 namespace {
 
-// A kernel's time by rule of thumb: only the order of candidates depends on it.
+// Rough estimates of a kernel's time; they affect only the order of candidates.
 constexpr double kFlopsPerNs = 100;
 constexpr double kBytesPerNs = 20;
-constexpr size_t kLongestChain = 16;  // nodes computed again for one value
+constexpr size_t kLongestChain = 16;  // nodes recomputed for one value
 
 /// Adds copies of nodes, each to run just before a given position of the traced order.
 class Copies {
@@ -35,7 +35,7 @@ class Copies {
   std::unordered_map<const Node*, size_t> rank_;
 };
 
-/// The inner values of checkpointed parts, computed again at most once each.
+/// Recomputes the inner values of checkpointed parts, each at most once.
 class Checkpoints {
  public:
   explicit Checkpoints(Graph& graph) : graph_(graph), copies_(graph) {}
@@ -55,7 +55,7 @@ class Checkpoints {
   }
 
  private:
-  /// What a collective gives is kept: computing it again would be another exchange.
+  /// Results of collectives are kept, because recomputing them would repeat the communication.
   static bool inner(const Value* value) {
     return value->producer && value->producer->checkpoint != 0 && !value->producer->checkpoint_result &&
            !value->producer->op->collective;
@@ -77,7 +77,7 @@ class Checkpoints {
   std::unordered_map<Value*, Value*> again_;
 };
 
-/// When each buffer of a graph lives, positions counted in nodes.
+/// The lifetime of each buffer of a graph, with positions counted in nodes.
 class Lives {
  public:
   struct Life {
@@ -118,14 +118,14 @@ class Lives {
   }
   const std::unordered_map<const Value*, Life>& all() const { return lives_; }
 
-  /// Can a node at `position` read it without keeping it longer?
+  /// Whether a node at `position` can read the value without extending its lifetime.
   bool at_hand(const Value* value, size_t position) const {
     const auto found = lives_.find(root(value));
     if (found == lives_.end()) return true;  // an input or a variable
     return found->second.first < position && found->second.last() >= position;
   }
 
-  /// Position and bytes of the fullest moment.
+  /// Position and bytes of the memory peak.
   std::pair<size_t, size_t> peak() const {
     std::vector<int64_t> change(end_ + 2, 0);
     for (const auto& [value, life] : lives_) {
@@ -158,7 +158,7 @@ double time_of(const Node& node) {
   return flops / kFlopsPerNs + bytes / kBytesPerNs;
 }
 
-/// A value to compute again, and the nodes that takes, in order.
+/// A value to recompute, and the nodes that must run for it, in order.
 struct Candidate {
   const Value* value = nullptr;
   size_t before = 0;  // the position of its next reader
@@ -166,7 +166,7 @@ struct Candidate {
   double bytes_per_ns = 0;
 };
 
-/// Appends what must run again to have `value` before `position`; false where that takes too much.
+/// Appends the nodes that must run again to recompute `value` before `position`; false if there are too many.
 bool find_chain(const Lives& lives, const Value* value, size_t position, std::vector<const Node*>& chain) {
   const Node* node = value->producer;
   if (std::find(chain.begin(), chain.end(), node) != chain.end()) return true;
@@ -184,7 +184,7 @@ std::optional<Candidate> best_candidate(const Lives& lives, size_t peak) {
   for (const auto& [value, life] : lives.all()) {
     if (life.to_the_end || life.first >= peak || life.last() <= peak) continue;
     const auto next = std::upper_bound(life.reads.begin(), life.reads.end(), peak);
-    if (next != life.reads.begin() && *(next - 1) == peak) continue;  // read at the very moment
+    if (next != life.reads.begin() && *(next - 1) == peak) continue;  // read at the peak itself
     Candidate candidate{value, *next, {}, 0};
     if (!find_chain(lives, value, candidate.before, candidate.chain)) continue;
     double time = 0;
@@ -197,8 +197,8 @@ std::optional<Candidate> best_candidate(const Lives& lives, size_t peak) {
   return best;
 }
 
-/// Runs the candidate's chain again before its next reader, which and all later ones read the new value, also
-/// through views.
+/// Reruns the candidate's chain before the next reader of its value. This reader and all later ones read the
+/// new value, also through views.
 class Again {
  public:
   Again(Graph& graph, const Lives& lives, const Candidate& candidate)
@@ -215,7 +215,7 @@ class Again {
           reader.inputs[k] = again;
         }
       }
-      // A view behind there is right already, for all that read it.
+      // Views made after this position already refer to the new value, so their readers need no change.
       if (reader.op->fusion == FusionClass::kView) again_[reader.outputs[0]] = reader.outputs[0];
     }
     copies_.sort();
@@ -249,7 +249,7 @@ void recompute_checkpoints(Graph& graph) { Checkpoints(graph).run(); }
 
 size_t recompute_within(Graph& graph, size_t budget_bytes) {
   size_t bytes = Lives(graph).peak().second;
-  // Each round moves one value; when that stops helping at the fullest moment, nothing more is to be gained.
+  // Each round recomputes one value; when that no longer lowers the peak, nothing more can be gained.
   for (size_t rounds = graph.nodes().size(); rounds > 0 && bytes > budget_bytes; --rounds) {
     const Lives lives(graph);
     const std::optional<Candidate> candidate = best_candidate(lives, lives.peak().first);
@@ -260,7 +260,7 @@ size_t recompute_within(Graph& graph, size_t budget_bytes) {
   return bytes;
 }
 
-/// Kahn's algorithm. What has side effects stays in the order of ranks.
+/// Kahn's algorithm. Nodes with side effects stay in the order of their ranks.
 void sort_nodes(Graph& graph, const std::unordered_map<const Node*, size_t>& rank) {
   const auto& nodes = graph.nodes();
   std::unordered_map<const Node*, size_t> where;

@@ -1,4 +1,4 @@
-// Nodes that take the places of others: what passes have in common that put new nodes into a graph.
+// Replaces nodes with new ones; shared by the passes that put new nodes into a graph.
 #pragma once
 
 #include <algorithm>
@@ -12,14 +12,14 @@
 
 namespace isochron::graph {
 
-/// Changes of a graph; what it held when this was made stays there until finish().
+/// Changes of a graph. The nodes that existed at construction stay in the graph until finish().
 class Replacement {
  public:
   explicit Replacement(Graph& graph) : values(graph), graph_(graph), keep_(graph.nodes().size(), true) {
     for (size_t i = 0; i < keep_.size(); ++i) rank_[graph.nodes()[i].get()] = i;
   }
 
-  /// A node where `place` is, in the same checkpointed part.
+  /// Adds a node at the position of `place`, in the same checkpointed part.
   Node& add(const Node& place, std::string_view op, const std::vector<Value*>& inputs, Attributes attributes,
             const std::string& scope) {
     Node* node = graph_.add_node(place.op->registry->at(op), inputs, std::move(attributes), scope);
@@ -28,9 +28,9 @@ class Replacement {
     rank_[node] = rank_.at(&place);
     return *node;
   }
-  /// Of a node that nobody needs once its values are replaced.
+  /// Removes a node at finish(). Nobody may need it once its values are replaced.
   void drop(const Node& node) { keep_[rank_.at(&node)] = false; }
-  /// The position of a node in the graph as it was, or of the one in whose place it is.
+  /// The position of a node in the original graph; for a new node, that of the node that it replaces.
   size_t rank(const Node& node) const { return rank_.at(&node); }
 
   void finish() {

@@ -1,4 +1,4 @@
-// What a node does beside its results, also in the sub-graphs that it runs.
+// What a node does besides computing its results, including in the sub-graphs that it runs.
 #pragma once
 
 #include <vector>
@@ -7,14 +7,15 @@
 
 namespace isochron::graph {
 
-/// Its op has a side effect (OpDef::side_effect), or one in a sub-graph of it has, such as a branch that
-/// prints.
+/// Whether the node's op has a side effect (OpDef::side_effect), or an op in one of its sub-graphs does, such
+/// as a branch that prints.
 bool has_side_effect(const Node& node);
 
-/// Those that are attributes of `node`, such as a loop's body.
+/// The sub-graphs that are attributes of `node`, such as a loop's body.
 std::vector<const Graph*> sub_graphs(const Node& node);
 
-/// The first, of `node` and what lies in its sub-graphs, for which `holds` does; null: there is none.
+/// The first node, among `node` and the nodes in its sub-graphs, for which `holds` returns true; null if
+/// there is none.
 const Node* find_within(const Node& node, bool (*holds)(const Node&));
 
 }  // namespace isochron::graph

@@ -16,7 +16,7 @@ namespace isochron::graph {
 class AllocatingExecutor final : public Executor {
  public:
   /// `allocator` returns memory that the program's device can use. `device` is the executor of a device
-  /// program; it is only kept alive, because it owns what the kernels need. Steps are enqueued in `stream`.
+  /// program; it is kept alive only because it owns resources of the kernels. Steps are enqueued in `stream`.
   AllocatingExecutor(Allocator& allocator, const Program& program, std::unique_ptr<Executor> device,
                      cuda::Stream stream);
   void run(Program& program) override;
@@ -35,7 +35,7 @@ class AllocatingExecutor final : public Executor {
   const std::unique_ptr<Executor> device_;
   const cuda::Stream stream_;
   std::vector<Buffer> buffers_;
-  std::vector<std::vector<size_t>> taken_, given_;  // at each step; the copies of results are the last one
+  std::vector<std::vector<size_t>> taken_, given_;  // per step; the copies of results count as the last step
 };
 
 }  // namespace isochron::graph

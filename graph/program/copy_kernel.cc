@@ -17,7 +17,7 @@ class CopyKernel final : public Kernel {
   size_t bytes_;
 };
 
-/// As CopyKernel, in a device's stream.
+/// Like CopyKernel, but in a device's stream.
 class DeviceCopyKernel final : public Kernel {
  public:
   DeviceCopyKernel(cuda::Context& context, size_t bytes) : context_(context), bytes_(bytes) {}

@@ -1,4 +1,4 @@
-// What moves results at the end of a plan.
+// The kernel that copies results at the end of a plan.
 #pragma once
 
 #include <cstddef>

@@ -63,7 +63,7 @@ void DeviceExecutor::forget() {
   if (in_order_) in_order_->forget();
 }
 
-/// What was recorded of the steps with inputs at these addresses, now or before.
+/// The recording of the steps for inputs at these addresses; makes it if there is none yet.
 DeviceExecutor::Recorded DeviceExecutor::recorded(Program& program, std::span<std::byte* const> inputs) {
   if (!tried_ && program.report.longest_chain < program.steps.size()) {
     trial_ = std::make_unique<OrderTrial>(gpu_);
@@ -83,7 +83,7 @@ DeviceExecutor::Recorded DeviceExecutor::recorded(Program& program, std::span<st
   return {graph, in_order_ ? recorded_by(*in_order_, true) : graph};
 }
 
-/// Keeps the faster order, once it is known.
+/// Ends the trial and keeps the faster order, once the trial knows which one it is.
 void DeviceExecutor::end_trial(Program& program) {
   const std::optional<bool> in_order = trial_->in_order_is_faster();
   if (!in_order) return;
@@ -132,7 +132,8 @@ void DeviceExecutor::run_blocking(Program& program, cuda::Stream stream) {
   }
 }
 
-/// Each instruction follows those that it waits for, and what comes after the plan all that none follows.
+/// Each instruction follows the instructions that it waits for. Work after the plan follows all instructions
+/// that have no successor.
 void DeviceExecutor::enqueue_side_by_side(Program& program, cuda::Stream stream) {
   cuda::Context& context = gpu_->context();
   using Nodes = std::vector<cuda::GraphNode>;
@@ -161,7 +162,7 @@ void DeviceExecutor::enqueue_side_by_side(Program& program, cuda::Stream stream)
   follow(std::move(last));
 }
 
-/// Each step launched alone.
+/// Launches each step alone to time it.
 void DeviceExecutor::profile(Program& program, std::span<int64_t> times_ns) {
   cuda::Context& context = gpu_->context();
   const cuda::Stream stream = gpu_->stream();

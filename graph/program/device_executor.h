@@ -19,9 +19,9 @@ namespace isochron::graph {
 
 class DeviceExecutor final : public Executor {
  public:
-  /// Sets of input addresses that are recorded: the two slots of a ring (memory/cuda/transfer_ring.h), and
-  /// four of the program's own. Inputs at other addresses are copied to memory of this executor, for which
-  /// one more recording is made.
+  /// The most sets of input addresses that are recorded: the two slots of a ring
+  /// (memory/cuda/transfer_ring.h) and four of the program's own. Inputs at other addresses are copied to
+  /// memory of this executor, and one more recording is made for that memory.
   static constexpr size_t kMostRecordings = 6;
 
   /// `module` holds the program's kernels. It is null for a sub-program within a kernel of another program:
@@ -42,7 +42,7 @@ class DeviceExecutor final : public Executor {
   void run_blocking(Program& program, cuda::Stream stream);
   void copy_inputs(Program& program);
   struct Recorded {
-    cuda::GraphExec graph, in_order;  // the same but in a trial
+    cuda::GraphExec graph, in_order;  // the same except during a trial
   };
   Recorded recorded(Program& program, std::span<std::byte* const> inputs);
   void end_trial(Program& program);
@@ -51,12 +51,12 @@ class DeviceExecutor final : public Executor {
   const std::unique_ptr<cuda::KernelModule> module_;
   const bool blocking_, one_by_one_;
   std::unique_ptr<DeviceReplay> replay_;
-  // As long as it isn't known which order is faster.
+  // Both are set until it is known which order is faster.
   std::unique_ptr<DeviceReplay> in_order_;
   std::unique_ptr<OrderTrial> trial_;
-  bool tried_ = false;                // or nothing is to be tried
+  bool tried_ = false;                // also true if there is nothing to try
   std::vector<Ref<Storage>> copies_;  // of the inputs
-  std::vector<std::byte*> copied_;    // where these begin
+  std::vector<std::byte*> copied_;    // their addresses
 };
 
 }  // namespace isochron::graph

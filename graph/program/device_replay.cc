@@ -11,7 +11,7 @@ DeviceReplay::~DeviceReplay() {
   try {
     forget();
     if (recording_stream_ != cuda::Stream::kNone) gpu_->context().destroy(recording_stream_);
-  } catch (const Error&) {  // of a device that is lost, with all it had
+  } catch (const Error&) {  // the device is lost, and with it everything on it
   }
 }
 

@@ -18,20 +18,20 @@ class DeviceReplay {
   DeviceReplay(const DeviceReplay&) = delete;
   DeviceReplay& operator=(const DeviceReplay&) = delete;
 
-  /// What was recorded for `inputs`; kNone for none.
+  /// The recording for `inputs`; kNone if there is none.
   cuda::GraphExec find(std::span<std::byte* const> inputs) const;
-  /// Calls `enqueue`, which puts all work in the stream that it is given, and records that for `inputs`.
-  /// Throws kCaptureViolation where a call can't be captured, kOutOfMemory.
+  /// Calls `enqueue`, which enqueues all work in the stream that it is given, and records this work for
+  /// `inputs`. Throws kCaptureViolation if a call can't be captured, kOutOfMemory.
   cuda::GraphExec record(std::span<std::byte* const> inputs,
                          const std::function<void(cuda::Stream)>& enqueue);
-  /// Waits for the device and destroys all recordings. For when addresses in them have changed.
+  /// Waits for the device and destroys all recordings. Needed when addresses in them have changed.
   void forget();
-  /// Like forget() without waiting: the device must not run any of the recordings any more.
+  /// Like forget(), but without waiting: the device must have finished all recordings.
   void forget_idle();
 
   cuda::Gpu& gpu() const { return *gpu_; }
   size_t recordings() const { return recordings_.size(); }
-  /// Of the newest recording.
+  /// The counts of the newest recording.
   const cuda::GraphCounts& counts() const { return counts_; }
 
  private:

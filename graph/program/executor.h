@@ -1,4 +1,4 @@
-// Runs a program in another way than step by step on the calling thread.
+// Interface for running a program in other ways than step by step on the calling thread.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +13,17 @@ namespace isochron::graph {
 class Executor {
  public:
   virtual ~Executor() = default;
-  /// Inputs and arena are bound.
+  /// Inputs and the arena must be bound.
   virtual void run(Program& program) = 0;
-  /// As `run`, with the nanoseconds of each step added to `times_ns`. Throws kUnsupported where steps can't
-  /// be told apart.
+  /// Like `run`, but adds the nanoseconds of each step to `times_ns`. Throws kUnsupported if steps can't be
+  /// timed separately.
   virtual void profile(Program& program, std::span<int64_t> times_ns) = 0;
-  /// Does what the first run would do beforehand.
+  /// Makes the recording that the first run would otherwise make.
   virtual void record(Program&) {}
   /// Discards recordings, because addresses in the arena have changed.
   virtual void forget() {}
-  /// Puts every step's work in `stream` of a device, which may be under capture. Throws kUnsupported
-  /// elsewhere.
+  /// Enqueues every step's work in `stream` of a device, which may be under capture. Throws kUnsupported if
+  /// the program isn't for a device.
   virtual void enqueue(Program&, cuda::Stream) {
     fail(ErrorCode::kUnsupported, "plan", "it isn't for a device, which alone has streams");
   }

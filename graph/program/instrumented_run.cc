@@ -16,7 +16,7 @@ constexpr int kPoisonByte = 0xFF;         // a NaN in every floating dtype
 
 thread_local bool t_inside_kernel = false;
 
-/// While this thread runs the kernels of a traced program.
+/// Lives while this thread runs the kernels of a traced program.
 struct InsideKernel {
   InsideKernel() { t_inside_kernel = true; }
   ~InsideKernel() { t_inside_kernel = false; }
@@ -60,7 +60,7 @@ void run_poisoned(Program& program, std::byte* arena) {
   poison(program, arena);
   for (size_t i = 0; i < program.steps.size(); ++i) {
     program.run_step(i);
-    // The copies are one moment of the plan.
+    // All copies count as one instruction of the plan.
     if (i >= program.copies_begin && i + 1 < program.steps.size()) continue;
     const auto now = static_cast<int64_t>(std::min(i, program.copies_begin));
     for (const PlannedBuffer& buffer : program.report.buffers) {

@@ -33,7 +33,7 @@ void OrderTrial::release() {
       for (const cuda::Event event : {marks.begin, marks.end})
         if (event != cuda::Event::kNone) gpu_->context().destroy(event);
     }
-  } catch (const Error&) {  // of a device that is lost, with all it had
+  } catch (const Error&) {  // the device is lost, and with it everything on it
   }
 }
 

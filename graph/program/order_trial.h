@@ -19,12 +19,13 @@ class OrderTrial {
   OrderTrial(const OrderTrial&) = delete;
   OrderTrial& operator=(const OrderTrial&) = delete;
 
-  /// `goes_on`: another run is to be timed, between begin() and end(). `in_order`: that run is in order.
+  /// `goes_on`: whether another run must be timed, between begin() and end(). `in_order`: whether that run is
+  /// in order.
   bool goes_on() const { return runs_ < marks_.size(); }
   bool in_order() const { return runs_ % 2 == 1; }
   void begin();
   void end();
-  /// By the medians, once the device is through with all runs; nothing before.
+  /// Compares the medians once the device has finished all runs; nullopt before that.
   std::optional<bool> in_order_is_faster() const;
 
  private:

@@ -28,7 +28,7 @@ void Plan::name_kernels() {
   if (trace_names_.empty()) trace_names_ = trace_names(program_);
 }
 
-/// By an executor, or traced.
+/// Runs the program by an executor, or traced.
 void Plan::run_elsewhere() {
   if (executor_) return executor_->run(program_);
   name_kernels();

@@ -1,4 +1,4 @@
-// From graph to something that runs: kernels prepared, buffers placed in one arena, addresses bound.
+// Turns a graph into an executable plan: prepares kernels, places buffers in one arena, binds addresses.
 // A plan of a sub-graph lives inside its parent's arena (the parent kernel's workspace).
 #pragma once
 
@@ -27,23 +27,25 @@ struct PlanOptions {
   int threads = 0;  // 0: compute_threads()
   bool poison =
       false;  // debug: fill buffers with NaN bytes once they are dead, and red zones between them, and check
-  /// Debug: the first kernel whose floating result holds NaN or infinity throws kNotANumber
-  /// (graph/ir/checked_kernel.h); on the CPU also within loops and branches. On a device the kernels are
-  /// launched one by one then. A captured function makes each op a kernel then:
+  /// Debug: the first kernel whose floating-point result holds NaN or infinity throws kNotANumber
+  /// (graph/ir/checked_kernel.h), on the CPU also within loops and branches. On a device, the kernels are
+  /// then launched one by one. A captured function then makes each op a kernel of its own:
   /// CaptureOptions::check_numerics.
   bool check_numerics = false;
-  /// Where it runs. Variables must live there; constants are copied. Each op needs a kernel for it
-  /// (kUnsupported names those that have none); poison and memory budgets are the CPU's alone so far.
+  /// The device that the plan runs on. Variables must be there; constants are copied. Each op needs a kernel
+  /// for the device (kUnsupported names the ops without one). So far, only the CPU supports poison and memory
+  /// budgets.
   Device device = {};
-  /// What runs it; null: the device's.
+  /// The backend that runs the plan; null: the device's.
   const Backend* backend = nullptr;
   /// On a device: Precision::kTf32. A captured function sets it.
   bool tf32 = false;
   /// On a device: instructions that don't need each other's results and share no memory may run concurrently.
   bool concurrent = true;
-  /// For comparison with frameworks that don't plan memory: every buffer but results is taken from it by the
-  /// first instruction that uses it and given back after the last, at every run; on a device the instructions
-  /// are launched one by one. Hands out what the plan's device can use, and outlives the plan.
+  /// For comparison with frameworks that don't plan memory: at every run, each buffer except results is
+  /// allocated here by the first instruction that uses it and freed after the last. On a device, the
+  /// instructions are launched one by one. The allocator returns memory that the plan's device can use, and
+  /// outlives the plan.
   Allocator* allocator = nullptr;
   /// On a device, for a sub-plan that runs within a kernel of another plan: the module of the outer plan.
   cuda::KernelModule* module = nullptr;
@@ -52,8 +54,8 @@ struct PlanOptions {
 /// An executable graph. Construction allocates; `bind` and `run` do not.
 class Plan {
  public:
-  /// `graph` is kept for its bound tensors and must not change afterwards. Throws as kernels' preparation
-  /// does.
+  /// `graph` is kept for its bound tensors and must not change afterwards. Throws the same errors as the
+  /// preparation of the kernels.
   explicit Plan(const Graph& graph, const PlanOptions& options = {});
   ~Plan();
   Plan(const Plan&) = delete;
@@ -63,31 +65,32 @@ class Plan {
   const PlanReport& report() const { return program_.report; }
   /// Fixes the arena's address (64-byte aligned, `arena_bytes` long).
   void bind_arena(std::byte* arena);
-  /// Fixes the address of input `index`; cheap when unchanged. Throws kInvalidArgument for the memory of a
-  /// variable that the plan updates: the step would read it half old, half new.
+  /// Sets the address of input `index`; cheap when unchanged. Throws kInvalidArgument for the memory of a
+  /// variable that the plan updates, because the step would read a mix of old and new values.
   void bind_input(size_t index, std::byte* address) {
     if (program_.inputs[index] != address) [[unlikely]]
       program_.bind_input(index, address);
   }
-  /// Runs every kernel in order on the calling thread; on a device, launches what was recorded of them and
-  /// returns. All inputs and the arena must be bound.
+  /// Runs every kernel in order on the calling thread; on a device, launches their recording and returns. All
+  /// inputs and the arena must be bound.
   void run() {
     if (executor_ || tracing()) [[unlikely]]
       return run_elsewhere();
     program_.run();
   }
-  /// Makes the names by which kernels are traced (core/telemetry/trace.h), as the first traced run would.
+  /// Creates the kernels' trace names (core/telemetry/trace.h), which the first traced run would otherwise
+  /// create.
   void name_kernels();
-  /// As `run`, with the nanoseconds of each instruction added to `times_ns` (one entry an instruction). On a
-  /// device they are its own, each instruction launched alone. Throws kUnsupported with options.allocator.
+  /// Like `run`, but adds the nanoseconds of each instruction to `times_ns` (one entry per instruction). On a
+  /// device, each instruction is launched alone to time it. Throws kUnsupported with options.allocator.
   void run_profiled(std::span<int64_t> times_ns);
-  /// On a device: records what `run` launches, so that the first run needn't record it.
+  /// On a device: makes the recording that `run` launches, so that the first run needn't make it.
   void record();
-  /// On a device: puts every kernel's work in `stream`, which may be under capture.
+  /// On a device: enqueues the work of every kernel in `stream`, which may be under capture.
   void enqueue(cuda::Stream stream) { executor_->enqueue(program_, stream); }
-  /// As `run`, poisoning dead buffers and checking red zones after each instruction (options.poison).
+  /// Like `run`, but poisons dead buffers and checks red zones after each instruction (options.poison).
   void run_checked();
-  /// Where output `index` is found after `run`. Valid once the arena is bound.
+  /// The address of output `index` after `run`. Valid once the arena is bound.
   std::byte* output(size_t index) const { return program_.output_addresses[index]; }
   size_t instruction_count() const { return program_.steps.size(); }
   const Instruction& instruction(size_t index) const { return program_.instructions[index]; }
@@ -102,7 +105,7 @@ class Plan {
 
   Program program_;
   std::unique_ptr<Executor> executor_;  // null: the program runs as it is
-  std::vector<uint32_t> trace_names_;   // one an instruction; empty until somebody traces
+  std::vector<uint32_t> trace_names_;   // one per instruction; empty until tracing is used
   std::byte* arena_ = nullptr;
   bool arena_bound_ = false;
   const bool poison_;

@@ -22,12 +22,12 @@
 namespace isochron::graph {
 namespace {
 
-/// Where a value's bytes are. Views and in-place results share the place of their root.
+/// Where a value's bytes are. A view or an in-place result has the same place as its root.
 struct Place {
   enum class Kind : uint8_t { kArena, kInput, kBound } kind = Kind::kArena;
   size_t index = 0;              // arena buffer, or input
   std::byte* address = nullptr;  // kBound
-  size_t offset = 0;             // kArena: in the buffer
+  size_t offset = 0;             // kArena: offset in the buffer
 };
 
 struct ArenaBuffer {
@@ -43,7 +43,7 @@ struct ArenaBuffer {
 struct PackedRange {
   const Node* packer;
   int64_t packed_at;
-  std::optional<size_t> buffer;  // since the first of them was placed
+  std::optional<size_t> buffer;  // set once the first of the inputs is placed
 };
 
 }  // namespace
@@ -123,7 +123,7 @@ class PlanBuilder {
             on_cpu ? "" : "; plan for the CPU");
   }
 
-  /// Where the plan finds a bound value.
+  /// The address of a bound value.
   std::byte* bound_address(const Value* value) {
     const Ref<Storage>& storage = value->bound.storage();
     const size_t offset = value->bound.impl()->offset_bytes;
@@ -208,7 +208,7 @@ class PlanBuilder {
     }
   }
 
-  /// May all reads of root `r` by node `i` be overwritten by its output `o`?
+  /// Whether output `o` of node `i` may overwrite root `r` although the node reads it.
   bool reads_allow_alias(const Node& node, const Value* r, int o) const {
     if (!node.op->may_alias) return false;
     const std::vector<TensorSpec> specs = defined_inputs(node.input_specs(), node.attributes);
@@ -225,7 +225,7 @@ class PlanBuilder {
   }
 
   /// Finds the values that lie in the range of a packing node: values unpacked from the range, and temporary
-  /// values that the packing node reads last. Their producers write the latter directly into the range.
+  /// values that the packing node reads last. The latter are written directly into the range.
   void find_packed_values() {
     for (size_t i = 0; i < order_.size(); ++i) {
       const Node& node = *order_[i];
@@ -247,7 +247,7 @@ class PlanBuilder {
     }
   }
 
-  /// The place of a value that lies in a range, or of the range itself.
+  /// The place of a value inside a range, or of the range itself.
   std::optional<Place> place_in_range(const Value* value, int64_t now) {
     const auto part = packed_.find(value);
     const auto [whole, offset] = part == packed_.end() ? std::pair{value, size_t{0}} : part->second;
@@ -264,7 +264,7 @@ class PlanBuilder {
     return Place{Place::Kind::kArena, *buffer, nullptr, offset};
   }
 
-  /// Can the result be written straight into the variable it updates?
+  /// The update whose variable the result can be written straight into; null: none.
   const Update* direct_update(const Node& node, int64_t i, int o) const {
     const Value* value = node.outputs[static_cast<size_t>(o)];
     const auto counted = update_count_.find(value);
@@ -274,7 +274,7 @@ class PlanBuilder {
     const Value* target = update->target;
     const bool variable = target->kind == Value::Kind::kBound;  // a loop's body updates inputs instead
     if (variable && bound_views_.at(target->bound.storage().get()) > 1) return nullptr;
-    if (updated_roots_.contains(target)) return nullptr;  // its old content is still to be copied somewhere
+    if (updated_roots_.contains(target)) return nullptr;  // its old content must still be copied
     if (last_read(target) > i) return nullptr;
     if (last_read(target) == i && !reads_allow_alias(node, target, o)) return nullptr;
     return update;
@@ -315,7 +315,7 @@ class PlanBuilder {
     return found == kinds_.end() ? BufferKind::kTemporary : found->second;
   }
 
-  /// Is this an output that is never read and that its kernel can leave out?
+  /// Whether this is an output that is never read and that its kernel can leave out.
   bool skipped(const Node& node, const Value* output) const {
     return node.op->skips_unused_outputs && !read_.contains(output);
   }
@@ -374,7 +374,7 @@ class PlanBuilder {
       if (done_updates_.contains(&update)) continue;
       Place from = place_of(update.value);
       const size_t bytes = update.value->spec.size_bytes();
-      if (from.kind != Place::Kind::kArena) {  // another variable, which may be overwritten meanwhile
+      if (from.kind != Place::Kind::kArena) {  // another variable, which another update may overwrite first
         const Place staged = new_buffer("staged update", bytes, end, end + 1);
         copies_.push_back({from, staged, bytes, "stage update"});
         from = staged;
@@ -525,7 +525,7 @@ class PlanBuilder {
 
   void find_dependencies() {
     constexpr int kArena = 0, kBound = 1;
-    constexpr int kBeside = 2;  // state outside the tensors, which side effects change
+    constexpr int kBeside = 2;  // state outside the tensors that side effects change
     constexpr int kInputs = 3;  // the first of one space per input: loops write their state there
     std::vector<std::vector<MemoryUse>> uses(program_.steps.size());
     const auto add = [&](size_t step, const Place& place, size_t bytes, bool writes) {
@@ -575,8 +575,8 @@ class PlanBuilder {
   std::unordered_map<const Value*, bool> read_;
   std::unordered_map<const Value*, bool> output_roots_;
   std::unordered_map<const Value*, int> update_count_;
-  std::unordered_map<const Value*, const Update*> update_of_;  // the last one of a value
-  std::unordered_set<const Value*> updated_roots_;             // whose content updates store
+  std::unordered_map<const Value*, const Update*> update_of_;  // the last update of each value
+  std::unordered_set<const Value*> updated_roots_;             // roots whose content is stored by updates
   std::unordered_set<const Value*> used_;
   std::unordered_map<const Storage*, int> bound_views_;
   std::unordered_set<const Update*> done_updates_;

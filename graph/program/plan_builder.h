@@ -1,5 +1,5 @@
-// How a graph becomes a program: scheduling, buffers that are shared (views, in place), lifetimes, placement,
-// address tables.
+// Turns a graph into a program: scheduling, buffer sharing (views, in place), lifetimes, placement, address
+// tables.
 #pragma once
 
 #include "isochron/graph/program/plan.h"

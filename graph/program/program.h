@@ -1,5 +1,5 @@
-// What a plan does, in order: kernels, and where each finds its tensors. plan_builder.h makes it of a graph;
-// executors (executor.h) run it.
+// What a plan runs, in order: the kernels and the addresses of their tensors. plan_builder.h makes a program
+// from a graph; executors (executor.h) run it.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ struct PlannedBuffer {
   BufferKind kind = BufferKind::kTemporary;
 };
 
-/// What one instruction of a plan does, for profiles.
+/// Describes one instruction of a plan, for profiles.
 struct Instruction {
   std::string name;    // of its node, or "copy of output"
   std::string op;      // of its node; empty for a copy
@@ -48,9 +48,9 @@ struct PlanReport {
   double flops = 0;
   int64_t peak_instruction = 0;
   size_t longest_chain = 0;  // instructions that must run one after another
-  int device_nodes = 0;      // of the graph that a device runs, once it is recorded
+  int device_nodes = 0;      // nodes of the CUDA graph, once it is recorded
   Device device;
-  bool tf32 = false;  // of f32 products there: on tensor cores
+  bool tf32 = false;  // f32 products on the device use TF32 on tensor cores
   std::vector<PlannedBuffer> buffers;
   double arena_ratio() const {
     return lower_bound_bytes ? static_cast<double>(arena_bytes) / static_cast<double>(lower_bound_bytes)
@@ -74,7 +74,7 @@ struct Program {
   std::vector<std::unique_ptr<Kernel>> kernels;
   std::vector<Step> steps;
   std::vector<Instruction> instructions;   // what each step does
-  std::vector<std::vector<size_t>> after;  // of each step, those that it waits for; empty: in order
+  std::vector<std::vector<size_t>> after;  // per step, the steps that it waits for; empty: in order
   std::vector<std::byte*> pointers;        // all args, sliced by steps
   std::vector<Patch> arena_patches;
   std::vector<Patch> workspace_patches;          // of steps
@@ -93,11 +93,11 @@ struct Program {
   void bind_arena(std::byte* arena);
   /// Fixes the address of an input. Throws kInvalidArgument for the memory of a variable that is updated.
   void bind_input(size_t index, std::byte* address);
-  /// Every step in order on the calling thread.
+  /// Runs every step in order on the calling thread.
   void run() {
     for (size_t i = 0; i < steps.size(); ++i) run_step(i);
   }
-  /// One of them. An error of its kernel has the path of the module that its node came from: "[emb/gather]".
+  /// Runs one step. An error of its kernel names the module path of the kernel's node: "[emb/gather]".
   void run_step(size_t i) {
     try {
       steps[i].kernel->run(steps[i].args);

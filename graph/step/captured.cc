@@ -28,12 +28,12 @@ namespace isochron {
 namespace {
 
 constexpr size_t kMaxTraceRecords = 256;
-constexpr size_t kMaxSignatures = 1024;  // that are known again
+constexpr size_t kMaxSignatures = 1024;  // the most signatures that are recognized again
 constinit TraceLabel kTracing(TraceCategory::kCapture, "trace");
 constinit TraceLabel kPassing(TraceCategory::kCapture, "passes");
 constinit TraceLabel kPlanning(TraceCategory::kCapture, "plan");
 std::atomic<int64_t> g_traces{0};
-thread_local constinit char t_marker = 0;  // whose address is the thread's
+thread_local constinit char t_marker = 0;  // its address identifies the thread
 
 size_t hash_of(const Signature& signature) {
   size_t hash = signature.size();
@@ -41,7 +41,7 @@ size_t hash_of(const Signature& signature) {
   return hash;
 }
 
-/// Sets implied options. check_numerics needs a kernel per op: all passes but "precision" are disabled.
+/// Sets implied options. check_numerics needs a kernel per op, so all passes except "precision" are disabled.
 CaptureOptions completed(CaptureOptions options) {
   options.plan.tf32 = options.passes.precision == Precision::kTf32;
   options.plan.check_numerics |= options.check_numerics;
@@ -66,7 +66,7 @@ class ArenaStorage final : public StorageOver {
   std::string name_;
 };
 
-/// Its pages are touched now, not in the first step.
+/// Zeroes the memory, so that its pages are touched now and not in the first step.
 Ref<Storage> zeroed_bytes(Device device, size_t bytes, std::string_view tag) {
   if (device.is_cpu()) {
     Ref<Storage> memory = allocate_buffer(bytes, tag);
@@ -109,17 +109,17 @@ struct PlannedCall {
 struct CapturedFunction::Impl {
   TraceFunction function;
   CaptureOptions options;
-  Ref<Storage> arena;  // as long as the longest plan needs; goes after the plans, whose kernels may use it
+  Ref<Storage> arena;  // as large as the largest plan needs; outlives the plans, whose kernels may use it
   std::vector<std::unique_ptr<PlannedCall>> calls;
   PlannedCall* newest = nullptr;
   std::vector<TraceRecord> traces;
   uint64_t call_count = 0;
   size_t evictions = 0;
   bool sealed = false;
-  uint32_t trace_number = 0;                 // of the name by which calls are traced
+  uint32_t trace_number = 0;                 // of the trace name of calls
   std::atomic<const char*> caller{nullptr};  // the marker of the thread whose call runs
 
-  // Of all traces, to tell of plans that come and go.
+  // Totals of all traces, for the notice on plans that are evicted and traced again.
   std::unordered_set<size_t> signatures;  // hashes
   size_t trace_count = 0;
   size_t traced_again = 0;
@@ -161,7 +161,7 @@ struct CapturedFunction::Impl {
   std::string turnover_text(uint64_t calls_made) const;
 };
 
-/// Marks the function as running. Throws kCaptureViolation if another call of it runs already.
+/// Marks the function as running. Throws kCaptureViolation if another call is already running.
 class CapturedFunction::Calling {
  public:
   explicit Calling(Impl& impl) : impl_(impl) {
@@ -243,7 +243,7 @@ void CapturedFunction::Impl::make_ring(PlannedCall& call) const {
   }
 }
 
-/// Binds the arguments of a device plan. Arguments that live on the CPU are copied to the device.
+/// Binds the arguments of a device plan. Arguments on the CPU are copied to the device.
 void CapturedFunction::Impl::bind_on_device(PlannedCall& call,
                                             std::span<const Tensor* const> arguments) const {
   const Device device = options.plan.device;
@@ -268,8 +268,8 @@ void CapturedFunction::Impl::bind_on_device(PlannedCall& call,
   }
 }
 
-/// The address of an argument that lives on the plan's device. If the argument isn't aligned as libraries
-/// require (a part of another tensor may not be), it is copied, and this is the address of the copy.
+/// The address of an argument on the plan's device. If the argument isn't aligned as libraries require (a
+/// part of another tensor may not be), it is copied, and this is the address of the copy.
 std::byte* CapturedFunction::Impl::address_for(PlannedCall& call, size_t index,
                                                const Tensor& argument) const {
   Tensor& packed = call.packed[index];
@@ -310,7 +310,7 @@ void CapturedFunction::Impl::provide_arena(const PlannedCall& call) {
   }
   Ref<Storage> longer(make_ref<ArenaStorage>(std::move(memory), options.name));
   for (const auto& other : calls) other->bind(longer);
-  longer->next_generation();  // which makes the results that it doesn't hold stale
+  longer->next_generation();  // makes the results that it doesn't hold stale
   if (arena) arena->next_generation();
   arena = std::move(longer);
 }
@@ -467,7 +467,7 @@ PlannedCall* CapturedFunction::Impl::add_kept(const std::shared_ptr<Impl>& kept,
 }
 
 std::span<const Tensor> CapturedFunction::call(std::span<const Tensor* const> arguments) {
-  std::shared_ptr<Impl> kept;  // while it traces, for the traced function may destroy *this
+  std::shared_ptr<Impl> kept;  // during a trace, because the traced function may destroy *this
   Impl& impl = this->impl();
   require(graph::Capture::current() == nullptr, ErrorCode::kCaptureViolation, impl.options.name,
           "called inside another capture, which would keep only this call's result; call the plain function "

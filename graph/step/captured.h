@@ -1,6 +1,6 @@
-// `capture(fn)`: the user's way from a C++ function on tensors to a step that is traced once per signature,
-// planned into one arena, which its plans share, and replayed. Replaying makes no allocation, no node, no
-// plan.
+// `capture(fn)` turns a C++ function on tensors into a step that is traced once per signature, planned into
+// one arena, which all its plans share, and replayed. Replaying allocates nothing and creates no nodes and no
+// plans.
 //
 // Threads: a captured function serves one call at a time, since all its results lie in one arena. Any thread
 // may call it if the program orders the calls (a mutex, a join); the variables that it changes need that
@@ -34,22 +34,22 @@ struct CaptureOptions {
   std::string name = "step";
   graph::PassOptions passes = {};
   graph::PlanOptions plan = {};
-  /// The most plans kept; the least recently used one goes when an unseen signature needs room. A loop over
-  /// more signatures than that traces at every call, which is told once, as an event kNotice
+  /// The most plans kept; when a new signature needs room, the least recently used plan is dropped. A loop
+  /// over more signatures than that traces at every call. This is reported once, as an event kNotice
   /// (core/telemetry/log.h), and in `report`.
   size_t max_plans = 16;
-  /// Debug: a call throws kNotANumber at the first op whose result holds NaN or infinity, or for an argument
-  /// or trainable variable that does. The error names the op, its layer and, for a gradient op, the op that
-  /// it differentiates. Every op then runs as its own kernel (of the passes only `precision` runs, and memory
-  /// budgets are ignored), so steps are slower. Assignments made before the throw stay. NaNs that the
-  /// function masks later, for example by `where`, are reported too. PyTorch:
-  /// torch.autograd.set_detect_anomaly.
+  /// Debug: a call throws kNotANumber at the first op whose result holds NaN or infinity, or if an argument
+  /// or a trainable variable holds NaN or infinity. The error names the op, its layer and, for a gradient op,
+  /// the op that it differentiates. Every op then runs as its own kernel (the only pass that runs is
+  /// `precision`, and memory budgets are ignored), so steps are slower. Assignments made before the throw
+  /// stay. NaNs that the function masks later, for example with `where`, are reported too. The counterpart in
+  /// PyTorch is torch.autograd.set_detect_anomaly.
   bool check_numerics = false;
-  /// The most bytes the arena may take. Throws kOutOfMemory at planning beyond it.
+  /// The most bytes the arena may take. Planning throws kOutOfMemory if it needs more.
   size_t max_arena_bytes = size_t{1} << 40;
 };
 
-/// What one trace made, for reports.
+/// The result of one trace, for reports.
 struct TraceRecord {
   std::string signature;
   int64_t trace_ns = 0;
@@ -66,35 +66,35 @@ class CapturedFunction {
   using TraceFunction = std::function<std::vector<Tensor>(std::span<const Tensor>)>;
   CapturedFunction(TraceFunction function, CaptureOptions options);
   ~CapturedFunction();
-  /// Of a function that was moved from, every member but assignment and destruction throws kInvalidArgument.
+  /// After a move from a function, every member except assignment and destruction throws kInvalidArgument.
   CapturedFunction(CapturedFunction&&) noexcept;
   CapturedFunction& operator=(CapturedFunction&&) noexcept;
 
   /// Replays the plan for the arguments' signature; traces and plans first if the signature is new. The
   /// results are views of the arena, valid until the next call. Throws kSealed for a new signature after
-  /// `seal`; kCaptureViolation inside another capture and while another call runs (see above); kStale where
-  /// an argument is this function's own previous result (pass copy() of it); kOutOfMemory where the arena
-  /// doesn't fit; kNotANumber under `check_numerics`; and whatever the traced function throws.
+  /// `seal`; kCaptureViolation inside another capture and while another call runs (see above); kStale if an
+  /// argument is this function's own previous result (pass copy() of it); kOutOfMemory if the arena doesn't
+  /// fit; kNotANumber under `check_numerics`; and whatever the traced function throws.
   std::span<const Tensor> call(std::span<const Tensor* const> arguments);
   /// Traces and plans `signature` now, so that its first call is as fast as later ones. Throws kSealed after
   /// `seal`.
   void prepare(const Signature& signature);
-  /// From now on an unseen signature is an error.
+  /// After this call, a new signature is an error.
   void seal();
   bool sealed() const;
 
   size_t plan_count() const;
   size_t evictions() const;
   const std::vector<TraceRecord>& traces() const;  // the newest 256
-  /// What the host-to-device copies of arguments have cost, summed over the cached plans that run on a
-  /// device. Arguments on the CPU are copied through a ring of pinned slots while the previous step still
-  /// computes (memory/cuda/transfer_ring.h).
+  /// The cost of the host-to-device copies of arguments, summed over the cached plans that run on a device.
+  /// Arguments on the CPU are copied through a ring of pinned slots while the previous step is still running
+  /// (memory/cuda/transfer_ring.h).
   cuda::TransferStats transfer_stats() const;
-  /// The plan of the newest call. Throws kInvalidArgument before the first.
+  /// The plan of the newest call. Throws kInvalidArgument before the first call.
   const graph::PlanReport& plan_report() const;
-  /// Running it again by hand reads the arguments of its last call, which must be alive.
+  /// Running the plan manually reads the arguments of its last call, which must still be alive.
   graph::Plan& plan();
-  /// The plan that needs most memory, and its graph. Throws kInvalidArgument before the first trace.
+  /// The plan that needs the most memory, and its graph. Throws kInvalidArgument before the first trace.
   struct Planned {
     const graph::Graph& graph;
     const graph::PlanReport& report;
@@ -102,7 +102,7 @@ class CapturedFunction {
   Planned largest_plan() const;
   /// The newest call's graph as planned.
   const graph::Graph& graph() const;
-  /// For people: signatures, nodes, bound tensors, frozen scalars, arena and bound of each plan.
+  /// A human-readable report: signatures, nodes, bound tensors, frozen scalars, arena and bound of each plan.
   std::string report() const;
 
  private:
@@ -157,8 +157,8 @@ std::vector<Tensor> call_with(F& function, std::span<const Tensor> arguments, st
 }  // namespace internal
 
 /// A captured C++ function of N tensors that returns void, Tensor, a pair or tuple of tensors, or a vector of
-/// them. Calling it returns the same kind of thing: views valid until the next call (a vector comes back as a
-/// span).
+/// tensors. A call returns the same type with views that are valid until the next call (a vector is returned
+/// as a span).
 template <typename F>
 class Captured : public CapturedFunction {
   using Traits = internal::FunctionTraits<std::decay_t<F>>;
@@ -194,16 +194,15 @@ class Captured : public CapturedFunction {
   }
 };
 
-/// Wraps `function` (a lambda or function pointer on `const Tensor&`). Nothing is traced before the first
-/// call.
+/// Wraps `function` (a lambda or function pointer on `const Tensor&`). Tracing starts with the first call.
 template <typename F>
 Captured<std::decay_t<F>> capture(F&& function, CaptureOptions options = {}) {
   return Captured<std::decay_t<F>>(std::forward<F>(function), std::move(options));
 }
 
-/// The same, with every signature of `signatures` traced and planned at once (see data::Dataset::signatures),
-/// so that the odd last batch costs no spike. A template and a list, so that braces with designators, as in
-/// `capture(f, {.max_plans = 4})`, are options.
+/// Like above, but traces and plans every signature of `signatures` immediately (see
+/// data::Dataset::signatures), so that a smaller last batch causes no latency spike. This is a template that
+/// takes a list, so that braces with designators, as in `capture(f, {.max_plans = 4})`, are options.
 template <typename F, std::convertible_to<const std::vector<Signature>&> Signatures>
 Captured<std::decay_t<F>> capture(F&& function, const Signatures& signatures, CaptureOptions options = {}) {
   Captured<std::decay_t<F>> captured(std::forward<F>(function), std::move(options));

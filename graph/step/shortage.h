@@ -1,4 +1,4 @@
-// The text of an error: a plan doesn't fit into memory.
+// The text of the error for a plan that doesn't fit into memory.
 #pragma once
 
 #include <string>
@@ -8,7 +8,8 @@
 
 namespace isochron {
 
-/// What is live at the plan's fullest moment, and how many rows of a batch would fit into `available` bytes.
+/// Names what is live at the plan's memory peak, and how many rows of a batch would fit into `available`
+/// bytes.
 std::string shortage_text(const graph::PlanReport& report, const Signature& signature, size_t available);
 
 }  // namespace isochron

@@ -14,15 +14,15 @@ struct GraphStage {
   std::string_view function;   // CaptureOptions::name
   std::string_view signature;  // "(f32(32, 10), i64(32))"
   int64_t trace = 0;           // which trace of the process, from 1
-  std::string_view stage;      // as PassOptions::on_stage has it
+  std::string_view stage;      // as in PassOptions::on_stage
   const Graph& graph;
 };
 using GraphStageSink = std::function<void(const GraphStage&)>;
 
-/// Shows `sink` the stages of all traces from now on, on the thread that traces; what it throws ends the
-/// trace. Empty: nobody sees them any more.
+/// Passes the stages of all traces from now on to `sink`, on the thread that traces; an exception from `sink`
+/// ends the trace. An empty `sink` removes the callback.
 void set_graph_stage_sink(GraphStageSink sink);
-/// Null where there is none.
+/// The current callback; null if there is none.
 GraphStageSink graph_stage_sink();
 
 }  // namespace isochron::graph

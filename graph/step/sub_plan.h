@@ -7,12 +7,12 @@
 
 namespace isochron::graph {
 
-/// A sub-graph made ready to run within a kernel: optimized, and planned for where that runs.
+/// A sub-graph prepared to run within a kernel: optimized, and planned for the kernel's device.
 class SubPlan {
  public:
   SubPlan(std::unique_ptr<Graph> graph, const KernelRequest& request);
   Plan& plan() { return *plan_; }
-  /// A multiple of 64.
+  /// The arena's size; a multiple of 64.
   size_t arena_bytes() const;
 
  private:

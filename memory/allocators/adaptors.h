@@ -13,7 +13,7 @@
 
 namespace isochron {
 
-/// What all adaptors share: everything is passed through.
+/// The common base of all adaptors: passes everything through.
 class AllocatorAdaptor : public Allocator {
  public:
   explicit AllocatorAdaptor(Allocator& upstream) : upstream_(upstream) {}
@@ -25,8 +25,8 @@ class AllocatorAdaptor : public Allocator {
   Allocator& upstream_;
 };
 
-/// Keeps bytes and counts by tag in full, over any upstream, and adds them to an out-of-memory text that
-/// lacks them.
+/// Keeps bytes and counts by full tag, over any upstream, and adds them to out-of-memory errors that lack
+/// them.
 class TrackingAllocator final : public AllocatorAdaptor {
  public:
   using AllocatorAdaptor::AllocatorAdaptor;
@@ -41,21 +41,21 @@ class TrackingAllocator final : public AllocatorAdaptor {
   std::unordered_map<void*, Tags::iterator> live_;
 };
 
-/// Lets at most `limit_bytes` asked-for bytes live at once.
+/// Allows at most `limit_bytes` requested bytes to be live at once.
 class LimitingAllocator : public AllocatorAdaptor {
  public:
   LimitingAllocator(Allocator& upstream, size_t limit_bytes)
       : AllocatorAdaptor(upstream), limit_bytes_(limit_bytes) {}
-  /// Throws kOutOfMemory beyond the limit, as upstream does otherwise.
+  /// Throws kOutOfMemory beyond the limit; otherwise throws like the upstream.
   void* allocate(size_t bytes, std::string_view tag) override;
   void deallocate(void* pointer, size_t bytes) noexcept override;
-  /// Counts bytes that live elsewhere. Throws as `allocate`, and then nothing has changed.
+  /// Counts bytes that were allocated elsewhere. Throws like `allocate`; then nothing has changed.
   void claim(size_t bytes, std::string_view tag);
-  /// The same; false beyond the limit.
+  /// Like `claim`, but returns false beyond the limit.
   bool try_claim(size_t bytes) noexcept;
   void release(size_t bytes) noexcept { live_bytes_ -= bytes; }
   size_t limit_bytes() const { return limit_bytes_; }
-  /// From now on; what lives already stays.
+  /// Applies to later allocations; live allocations stay.
   void set_limit_bytes(size_t bytes) { limit_bytes_ = bytes; }
   size_t live_bytes() const { return live_bytes_; }
 
@@ -68,14 +68,14 @@ class LimitingAllocator : public AllocatorAdaptor {
   std::atomic<size_t> live_bytes_{0};
 };
 
-/// Fails the N-th allocation, counted from 1, and no other: run a test for every N.
+/// Fails only the N-th allocation, counted from 1. For tests that are run for every N.
 class FailingAllocator final : public AllocatorAdaptor {
  public:
   FailingAllocator(Allocator& upstream, int64_t failing) : AllocatorAdaptor(upstream), failing_(failing) {}
-  /// Throws kOutOfMemory at the N-th call, as upstream does otherwise.
+  /// Throws kOutOfMemory at the N-th call; otherwise throws like the upstream.
   void* allocate(size_t bytes, std::string_view tag) override;
   void deallocate(void* pointer, size_t bytes) noexcept override { upstream_.deallocate(pointer, bytes); }
-  /// Whether the N-th allocation has come.
+  /// Whether the N-th allocation has been requested.
   bool failed() const { return calls_ >= failing_; }
 
  private:

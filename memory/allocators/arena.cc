@@ -42,7 +42,7 @@ void* ArenaAllocator::allocate(size_t bytes, std::string_view tag) {
 
 void ArenaAllocator::deallocate(void*, size_t bytes) noexcept {
   std::lock_guard lock(lock_);
-  stats_.give(bytes, 0);  // its block goes with all others
+  stats_.give(bytes, 0);  // its block is freed with all others
 }
 
 void ArenaAllocator::reset() {

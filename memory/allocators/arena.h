@@ -1,5 +1,5 @@
-// ArenaAllocator: one block reserved at once, handed out front to back and reset as a whole. For what lives
-// and dies together.
+// ArenaAllocator: one block that is reserved up front, handed out front to back and reset as a whole. For
+// allocations with a common lifetime.
 #pragma once
 
 #include "isochron/memory/allocators/allocator.h"
@@ -15,13 +15,13 @@ class ArenaAllocator final : public Allocator {
 
   /// The next `bytes` bytes. Throws kOutOfMemory beyond the capacity: an arena never grows.
   void* allocate(size_t bytes, std::string_view tag) override;
-  /// Only counts: the bytes come back with `reset`.
+  /// Only updates the statistics: the bytes are freed by `reset`.
   void deallocate(void* pointer, size_t bytes) noexcept override;
   /// Starts over at the front. Throws kInvalidArgument while allocations live.
   void reset();
-  /// Nothing to give: the block stays until the arena goes.
+  /// There is nothing to release: the block is kept until the arena is destroyed.
   size_t trim() override { return 0; }
-  /// In use is everything handed out since the last reset.
+  /// `in_use_bytes` counts everything handed out since the last reset.
   AllocatorStats stats() const override;
 
  private:

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kBufferHeaderBytes = kCpuAlignment;
 
-/// About what an allocator counts as in use for a buffer, with rounding and a header of its own.
+/// Approximates what an allocator counts as in use for a buffer, including rounding and a header.
 int64_t counted_bytes(size_t block_bytes) {
   return static_cast<int64_t>(((block_bytes + (kCpuAlignment - 1)) & ~(kCpuAlignment - 1)) + kCpuAlignment);
 }

@@ -1,4 +1,4 @@
-// Buffer: the storage of eager tensors, and `empty`, by which every tensor with content of its own begins.
+// Buffer: the storage of eager tensors, and `empty`, which creates every tensor with its own content.
 #pragma once
 
 #include <string_view>
@@ -8,9 +8,9 @@
 
 namespace isochron {
 
-/// Bytes from an allocator, given back when the last reference goes. The object itself lies in front of its
-/// bytes, in the same block, so a buffer is one allocation. It remembers its allocator, which must outlive
-/// it.
+/// Bytes from an allocator, freed when the last reference is dropped. The object itself is in the same block,
+/// in front of its bytes, so a buffer is one allocation. The buffer remembers its allocator, which must
+/// outlive it.
 class Buffer final : public Storage {
  public:
   /// Content unspecified, address a multiple of kCpuAlignment. Throws kOutOfMemory.
@@ -27,14 +27,14 @@ class Buffer final : public Storage {
   Allocator* allocator_;
 };
 
-/// The allocator of this thread: that of the innermost AllocatorScope, else the process default.
+/// The allocator of this thread: that of the innermost AllocatorScope, otherwise the process default.
 Allocator& default_allocator();
-/// Replaces the process default (a PoolAllocator that grows on demand) and returns the one before.
-/// `allocator` must outlive every buffer it makes.
+/// Replaces the process default (a PoolAllocator that grows on demand) and returns the previous one.
+/// `allocator` must outlive every buffer that it makes.
 Allocator& set_default_allocator(Allocator& allocator);
 
-/// While it lives, `default_allocator()` of this thread is `allocator`. Scopes nest; other threads don't
-/// notice.
+/// While it lives, `default_allocator()` of this thread is `allocator`. Scopes nest; other threads aren't
+/// affected.
 class AllocatorScope {
  public:
   explicit AllocatorScope(Allocator& allocator);

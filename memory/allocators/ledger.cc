@@ -15,7 +15,7 @@ struct Allocators {
 };
 
 Allocators& allocators() {
-  // Never destroyed: allocators in statics may go later.
+  // Never destroyed, because allocators in static variables may be destroyed later.
   static auto* instance = new Allocators;
   return *instance;
 }

@@ -1,5 +1,4 @@
-// NaiveAllocator: every request goes straight to the system. The slow form that the pool and the plan are
-// compared with.
+// NaiveAllocator: every request goes straight to the system. The slow baseline for the pool and the plan.
 #pragma once
 
 #include <atomic>
@@ -14,7 +13,7 @@ class NaiveAllocator final : public Allocator {
   ~NaiveAllocator() override;
   void* allocate(size_t bytes, std::string_view tag) override;
   void deallocate(void* pointer, size_t bytes) noexcept override;
-  /// Nothing to give: whatever is freed is gone at once.
+  /// There is nothing to release: freed memory returns to the system immediately.
   size_t trim() override { return 0; }
   AllocatorStats stats() const override;
 

@@ -25,14 +25,14 @@
 
 namespace isochron {
 
-// Header of a block; its bytes follow. Blocks of a chunk lie side by side and end with a header-only block
+// Header of a block; its bytes follow. The blocks of a chunk are contiguous and end with a header-only block
 // kEnd.
 struct alignas(64) PoolAllocator::Block {
   enum class State : uint8_t { kFree, kCached, kUsed, kEnd };
 
   size_t bytes;            // of the block, this header included; a multiple of 64
   size_t requested_bytes;  // kUsed only
-  Block* before;           // the block that ends where this one starts; null for a chunk's first
+  Block* before;           // the block that ends where this one starts; null for the first block of a chunk
   Block* next_free;        // kFree and kCached only
   Block* previous_free;    // kFree only
   State state;
@@ -73,7 +73,7 @@ void PoolAllocator::set_memory_growth(bool grow_on_demand) {
 }
 
 void* PoolAllocator::allocate(size_t bytes, std::string_view tag) {
-  // Anything near the end of the range can't exist; saying so here keeps the arithmetic below free of
+  // No request near the end of the range can succeed; failing here keeps the arithmetic below free of
   // wrap-around.
   if (bytes > SIZE_MAX / 4) throw_out_of_memory("pool", bytes, tag, options_.max_bytes, *this);
   const size_t block_bytes = align_up(std::max<size_t>(bytes, 1) + kHeaderBytes, kCpuAlignment);
@@ -103,7 +103,7 @@ void* PoolAllocator::allocate(size_t bytes, std::string_view tag) {
     if (block != nullptr) {
       result = hand_out(block, bytes, tag);
     } else {
-      ++stats_.retries;  // which is counted by the error
+      ++stats_.retries;  // the error counts it
     }
   }
   if (grown_bytes != 0) {
@@ -143,7 +143,7 @@ void PoolAllocator::deallocate(void* pointer, size_t bytes) noexcept {
   }
 }
 
-// Sizes below 16 units of 64 bytes have a bin each; above, every power of two is cut into 16 bins.
+// Sizes below 16 units of 64 bytes have one bin each; above, every power of two is split into 16 bins.
 PoolAllocator::Bin PoolAllocator::bin_of(size_t block_bytes) {
   const size_t units = block_bytes / 64;
   if (units < kSecondLevels) return {0, static_cast<int>(units)};
@@ -161,7 +161,7 @@ PoolAllocator::Block* PoolAllocator::take_fitting(size_t block_bytes) {
 
 PoolAllocator::Block* PoolAllocator::find_fitting(size_t block_bytes) const {
   const Bin bin = bin_of(block_bytes);
-  // The own bin may hold smaller blocks: look at a few there, for the tightest fit.
+  // The block's own bin may hold smaller blocks; check a few of them for the tightest fit.
   constexpr int kLooked = 8;
   Block* block = free_[bin.first][bin.second];
   for (int i = 0; i < kLooked && block != nullptr; ++i, block = block->next_free) {
@@ -179,14 +179,14 @@ PoolAllocator::Block* PoolAllocator::find_fitting(size_t block_bytes) const {
     }
   }
   if (seconds != 0) return free_[first][std::countr_zero(seconds)];
-  // Nothing above: the rest of the own bin is the last chance.
+  // No higher bin has a block: search the rest of the own bin.
   while (block != nullptr && block->bytes < block_bytes) block = block->next_free;
   return block;
 }
 
 void PoolAllocator::split(Block* block, size_t block_bytes) {
   const size_t rest = block->bytes - block_bytes;
-  if (rest < 2 * kHeaderBytes) return;  // a header and the smallest content
+  if (rest < 2 * kHeaderBytes) return;  // too small for a header and the smallest content
   block->bytes = block_bytes;
   Block* tail = block->after();
   ASAN_UNPOISON_MEMORY_REGION(tail, kHeaderBytes);

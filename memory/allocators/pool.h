@@ -1,11 +1,11 @@
 // PoolAllocator: the default allocator. Blocks are cut from chunks taken from the system and merged when they
-// come back.
+// are freed.
 //
-// Two layers. In front, one list per 64-byte size class up to 16 KiB keeps small blocks as they were, so that
-// eager tensors of the same size come and go in a few nanoseconds. Behind, two-level segregated fit (Masmano,
-// Ripoll, Crespo, Real: "TLSF: a new dynamic memory allocator for real-time systems", ECRTS 2004) finds a
-// fitting block, splits and merges in constant time. A block's 64-byte header holds its size, its neighbor
-// and its tag, so that "in use by tag" costs nothing until it is asked for.
+// Two layers. In front, one list per 64-byte size class up to 16 KiB keeps freed small blocks unmerged, so
+// that eager tensors of the same size are allocated and freed in a few nanoseconds. Behind it, two-level
+// segregated fit (Masmano, Ripoll, Crespo, Real: "TLSF: a new dynamic memory allocator for real-time
+// systems", ECRTS 2004) finds a fitting block, splits and merges in constant time. A block's 64-byte header
+// holds its size, its neighbor and its tag, so that "in use by tag" costs nothing until it is queried.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@ namespace isochron {
 
 struct PoolOptions {
   size_t initial_bytes = size_t{1} << 20;     // taken at first use
-  bool grow_on_demand = true;                 // false: the first chunk is all there will be
+  bool grow_on_demand = true;                 // false: no chunk is added after the first
   size_t max_bytes = kNoByteLimit;            // reserved never exceeds this
   size_t max_chunk_bytes = size_t{64} << 20;  // chunks double up to this; a larger request gets its own
 };
@@ -30,8 +30,8 @@ class PoolAllocator final : public Allocator {
   ~PoolAllocator() override;
 
   /// Succeeds whenever a free block fits, if necessary after merging cached small blocks. Otherwise takes a
-  /// chunk from the system and emits kPoolGrowth. The chunk's pages are touched at once, while other threads
-  /// wait: 0.2 ms per MiB on some machines, 2 to 4 ms per MiB in some virtual ones.
+  /// chunk from the system and emits kPoolGrowth. The chunk's pages are touched immediately, while other
+  /// threads wait: 0.2 ms per MiB on some machines, 2 to 4 ms per MiB on some virtual machines.
   void* allocate(size_t bytes, std::string_view tag) override;
   void deallocate(void* pointer, size_t bytes) noexcept override;
   /// Returns wholly free chunks to the system. Emits kPoolTrim.
@@ -40,8 +40,8 @@ class PoolAllocator final : public Allocator {
   /// Tags as kept in the block headers: their first 22 characters.
   std::vector<TagUsage> usage_by_tag() const override;
 
-  /// Switches growth on demand. Throws kInvalidArgument once the pool has been used: its memory is laid out
-  /// by then.
+  /// Switches growth on demand. Throws kInvalidArgument once the pool has been used, because its memory has
+  /// been laid out by then.
   void set_memory_growth(bool grow_on_demand);
 
  private:

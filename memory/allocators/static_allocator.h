@@ -1,11 +1,11 @@
-// Memory for what outlives every allocator scope.
+// The allocator for objects that outlive every allocator scope.
 #pragma once
 
 #include "isochron/memory/allocators/allocator.h"
 
 namespace isochron {
 
-/// Never destroyed and never replaced: for tensors kept in statics. The process default to begin with.
+/// Never destroyed and never replaced: for tensors in static variables. It is the initial process default.
 Allocator& static_allocator();
 
 }  // namespace isochron

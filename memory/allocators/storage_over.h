@@ -1,4 +1,4 @@
-// A storage over the bytes of another that has an owner, and generations, of its own.
+// A storage over the bytes of another storage, with its own owner and generations.
 #pragma once
 
 #include <string>

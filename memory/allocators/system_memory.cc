@@ -16,7 +16,8 @@ namespace {
 
 constexpr size_t kHugePageBytes = size_t{2} << 20;
 
-/// Blocks from here up are mapped on their own. A sanitizer sees only the heap, so all stays there under one.
+/// Blocks of at least this size are mapped separately. Sanitizers see only the heap, so with them all blocks
+/// stay on it.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr size_t kMappedBytes = SIZE_MAX;
 #else
@@ -32,7 +33,7 @@ size_t page_bytes() {
 
 size_t mapped_bytes(size_t block) { return (block + (page_bytes() - 1)) & ~(page_bytes() - 1); }
 
-/// Asks for all pages now; false when the memory isn't there.
+/// Touches all pages now; false if the memory isn't available.
 bool touch(std::byte* memory, size_t bytes) {
 #ifdef MADV_POPULATE_WRITE
   if (madvise(memory, bytes, MADV_POPULATE_WRITE) == 0) return true;
@@ -53,7 +54,7 @@ void* map(size_t block) {
     if (before > 0) munmap(begin, before);
     begin += before;
     if (spare > before) munmap(begin + bytes, spare - before);
-    madvise(begin, bytes, MADV_HUGEPAGE);  // a wish: without it, small pages do
+    madvise(begin, bytes, MADV_HUGEPAGE);  // a hint: without huge pages, small ones are used
   }
   if (touch(begin, bytes)) return begin;
   munmap(begin, bytes);

@@ -7,16 +7,17 @@
 
 namespace isochron {
 
-/// At least `bytes` bytes aligned to kCpuAlignment, or nullptr where the system refuses them (a limit, an
-/// address space that is full; a system that promises more than it has may end the process instead). Counts
-/// kSystemAllocations and kBytesReserved.
+/// Returns at least `bytes` bytes aligned to kCpuAlignment, or nullptr if the system refuses (a limit, a full
+/// address space; a system that overcommits memory may end the process instead). Counts kSystemAllocations
+/// and kBytesReserved.
 void* system_allocate(size_t bytes) noexcept;
-/// Gives back what `system_allocate(bytes)` returned.
+/// Frees memory that `system_allocate(bytes)` returned.
 void system_free(void* pointer, size_t bytes) noexcept;
-/// What `system_allocate` counts for `bytes`: a multiple of kCpuAlignment, at least one. 0 when it overflows.
-/// A block with pages of its own also has the rest of its last page.
+/// The size that `system_allocate` counts for `bytes`: a multiple of kCpuAlignment, at least one; 0 on
+/// overflow. A block with pages of its own also includes the rest of its last page.
 size_t system_block_bytes(size_t bytes) noexcept;
-/// Held now in blocks with pages of their own, whole pages counted: all of it resident, unless swapped out.
+/// Bytes currently held in blocks with pages of their own, rounded up to whole pages. All of it is resident
+/// unless swapped out.
 size_t system_mapped_bytes() noexcept;
 
 }  // namespace isochron

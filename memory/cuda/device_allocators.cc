@@ -13,7 +13,7 @@ namespace {
 void* pointer_of(DevicePtr address) { return reinterpret_cast<void*>(static_cast<uintptr_t>(address)); }
 DevicePtr address_of(void* pointer) { return reinterpret_cast<uintptr_t>(pointer); }
 
-/// What a block takes; 0 for more than any device has.
+/// The size of a block for `bytes`; 0 for more than any device has.
 size_t block_bytes(size_t bytes) {
   if (bytes > SIZE_MAX / 4) return 0;
   return std::max(kDeviceAlignment, (bytes + kDeviceAlignment - 1) / kDeviceAlignment * kDeviceAlignment);
@@ -80,7 +80,7 @@ DevicePool::Blocks::iterator DevicePool::fitting(size_t bytes) {
 bool DevicePool::grow(size_t bytes) {
   const size_t mapped = range_.mapped_bytes();
   if (mapped > 0 && !options_.grow_on_demand) return false;
-  // What is free at the end serves too.
+  // The free block at the end is used too.
   const auto last = blocks_.empty() ? blocks_.end() : std::prev(blocks_.end());
   const size_t at_end = last == blocks_.end() || last->second.used ? 0 : last->second.bytes;
   const size_t least = mapped + bytes - at_end;
@@ -122,7 +122,7 @@ void* DevicePool::allocate(size_t bytes, std::string_view tag) {
       note_taken(stats_, bytes, block);
       return pointer_of(range_.base() + offset);
     }
-    ++stats_.retries;  // which is counted by the error
+    ++stats_.retries;  // the error counts it
   }
   throw_device_out_of_memory(*context_, bytes, tag, options_.max_bytes, *this);
 }
@@ -204,7 +204,7 @@ void DirectDeviceAllocator::deallocate(void* pointer, size_t bytes) noexcept {
   const size_t block = block_bytes(bytes);
   try {
     give(address_of(pointer));
-  } catch (const Error&) {  // of a device that is lost, whose memory is gone
+  } catch (const Error&) {  // the device is lost, and its memory with it
   }
   std::lock_guard lock(mutex_);
   note_given(stats_, bytes, block);

@@ -1,12 +1,12 @@
-// Device memory behind the interface of all allocators, so that limits, tags, logs and planted failures are
-// the adaptors of memory/allocators/adaptors.h. What they hand out is an address on the device, not to be
-// touched by the host.
+// Device memory behind the common allocator interface, so that the adaptors of memory/allocators/adaptors.h
+// provide limits, tags, logs and injected failures. The returned pointers are device addresses, which the
+// host must not access.
 //
 // All of them assume that their memory is used in one stream, or that the user has waited for the device. A
 // freed block may be allocated again while the device still works on its old content. That is correct as long
 // as the work of the next user comes later in the same stream.
 //
-// DevicePool is the one to use. The other two are what it is compared with.
+// Use DevicePool. The other two allocators exist for comparison with it.
 #pragma once
 
 #include <map>
@@ -23,7 +23,7 @@ namespace isochron::cuda {
 
 struct DevicePoolOptions {
   size_t initial_bytes = size_t{2} << 20;  // taken at first use
-  bool grow_on_demand = true;              // false: the first memory is all there will be
+  bool grow_on_demand = true;              // false: no memory is added after the first
   size_t max_bytes = kNoByteLimit;         // reserved never exceeds this, nor the device's memory
 };
 
@@ -38,11 +38,11 @@ class DevicePool final : public Allocator {
 
   void* allocate(size_t bytes, std::string_view tag) override;
   void deallocate(void* pointer, size_t bytes) noexcept override;
-  /// Gives back what is free at the end of the range. The device must be done with it.
+  /// Returns the free memory at the end of the range to the device. The device must no longer use it.
   size_t trim() override;
   AllocatorStats stats() const override;
   std::vector<TagUsage> usage_by_tag() const override;
-  /// From now on no memory is taken from the device: a request that doesn't fit throws kSealed.
+  /// After this call no memory is taken from the device: a request that doesn't fit throws kSealed.
   void seal() { range_.seal(); }
 
  private:
@@ -54,7 +54,7 @@ class DevicePool final : public Allocator {
   };
   using Blocks = std::map<size_t, Block>;  // by offset
 
-  /// A free block joins its free neighbors.
+  /// Adds a free block and merges it with its free neighbors.
   void add_free(size_t offset, size_t bytes);
   Blocks::iterator fitting(size_t bytes);
   bool grow(size_t bytes);
@@ -63,12 +63,12 @@ class DevicePool final : public Allocator {
   const DevicePoolOptions options_;
   DeviceRange range_;
   mutable std::mutex mutex_;
-  Blocks blocks_;                                // all of what is mapped
-  std::set<std::pair<size_t, size_t>> by_size_;  // of the free ones: bytes, offset
+  Blocks blocks_;                                // cover all mapped memory
+  std::set<std::pair<size_t, size_t>> by_size_;  // of the free blocks: bytes, offset
   AllocatorStats stats_;
 };
 
-/// What each request costs where nothing is kept: the driver is asked for every block.
+/// Asks the driver for every block and keeps nothing, to show what each request costs then.
 class DirectDeviceAllocator : public Allocator {
  public:
   ~DirectDeviceAllocator() override;
@@ -89,7 +89,7 @@ class DirectDeviceAllocator : public Allocator {
   AllocatorStats stats_;
 };
 
-/// cuMemAlloc and cuMemFree: both wait for the device, which is the slow form.
+/// cuMemAlloc and cuMemFree: both wait for the device, which is slow.
 class NaiveDeviceAllocator final : public DirectDeviceAllocator {
  public:
   explicit NaiveDeviceAllocator(std::shared_ptr<Context> context)
@@ -100,14 +100,14 @@ class NaiveDeviceAllocator final : public DirectDeviceAllocator {
   void give(DevicePtr pointer) override { context_->free(pointer); }
 };
 
-/// The driver's own pool, in the order of `stream`.
+/// The driver's own pool, ordered by `stream`.
 class AsyncDeviceAllocator final : public DirectDeviceAllocator {
  public:
   AsyncDeviceAllocator(std::shared_ptr<Context> context, Stream stream)
       : DirectDeviceAllocator(std::move(context)), stream_(stream) {}
-  /// Gives back what the pool holds and nobody uses.
+  /// Returns the pool's unused memory.
   size_t trim() override;
-  /// Reserved is what the pool holds.
+  /// `reserved_bytes` is what the pool holds.
   AllocatorStats stats() const override;
 
  private:

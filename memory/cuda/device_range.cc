@@ -29,7 +29,7 @@ DeviceRange::~DeviceRange() {
   try {
     shrink(0);
     context_->release(base_, capacity_bytes_);
-  } catch (const Error&) {  // of a device that is lost, whose memory is gone
+  } catch (const Error&) {  // the device is lost, and its memory with it
   }
 }
 

@@ -1,6 +1,6 @@
-// A range of device addresses that is reserved once; memory is mapped at its front. It grows in place: its
-// content keeps its addresses, so nothing that was captured must be captured again. Used for the arena of a
-// plan and for the memory of a pool.
+// A range of device addresses that is reserved once. Memory is mapped at its start and grows in place:
+// existing content keeps its addresses, so no captured graph has to be captured again. Used for the arena of
+// a plan and for the memory of a pool.
 #pragma once
 
 #include <cstddef>
@@ -13,25 +13,25 @@ namespace isochron::cuda {
 
 class DeviceRange {
  public:
-  /// Reserves addresses for `capacity_bytes`, rounded up to what the device maps at once; takes no memory.
-  /// Throws kOutOfMemory.
+  /// Reserves addresses for `capacity_bytes`, rounded up to the device's mapping granularity; takes no
+  /// memory. Throws kOutOfMemory.
   DeviceRange(std::shared_ptr<Context> context, size_t capacity_bytes);
-  /// The device must be done with it.
+  /// The device must no longer use the range.
   ~DeviceRange();
   DeviceRange(const DeviceRange&) = delete;
   DeviceRange& operator=(const DeviceRange&) = delete;
 
   DevicePtr base() const { return base_; }
   size_t capacity_bytes() const { return capacity_bytes_; }
-  /// Of the front; any part of it may be used.
+  /// The size of the mapped memory at the start; any part of it may be used.
   size_t mapped_bytes() const { return mapped_bytes_; }
-  /// Memory for at least the first `bytes`; nothing to do where there is. Throws kOutOfMemory, also beyond
-  /// the capacity, and kSealed once sealed; nothing has changed then.
+  /// Maps memory for at least the first `bytes`; does nothing if they are already mapped. Throws
+  /// kOutOfMemory, also beyond the capacity, and kSealed once sealed. If it throws, nothing has changed.
   void grow(size_t bytes);
-  /// Gives back whole chunks beyond the first `bytes`; returns how many bytes went. The device must be done
-  /// with them.
+  /// Returns whole chunks beyond the first `bytes` to the device, and returns the number of bytes released.
+  /// The device must no longer use them.
   size_t shrink(size_t bytes);
-  /// From now on `grow` throws kSealed instead of taking memory.
+  /// After this call, `grow` throws kSealed instead of taking memory.
   void seal() { sealed_ = true; }
 
  private:

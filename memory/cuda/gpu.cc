@@ -39,7 +39,7 @@ struct OpenGpus {
   std::map<int, std::shared_ptr<Gpu>> by_index;
 };
 
-/// Never destroyed: what is alive at the process' end has its device.
+/// Never destroyed, so that objects alive at the end of the process still have their device.
 OpenGpus& open_gpus() {
   static OpenGpus& gpus = *new OpenGpus;
   return gpus;
@@ -63,7 +63,7 @@ Gpu::~Gpu() {
   try {
     context_->synchronize(stream_);
     context_->destroy(stream_);
-  } catch (const Error&) {  // of a device that is lost, with all it had
+  } catch (const Error&) {  // the device is lost, and with it everything on it
   }
 }
 
@@ -79,7 +79,7 @@ Ref<Storage> Gpu::allocate(size_t bytes, std::string_view tag) {
 
 std::unique_ptr<KernelModule> Gpu::make_module(bool tf32) {
   return std::make_unique<KernelModule>(context_, sources_, tf32, [this](size_t bytes) {
-    synchronize();  // what is free may still be in use in the stream, and kernels are tried in another one
+    synchronize();  // the stream may still use freed memory, and kernels are timed in another stream
     const Ref<Storage> storage = allocate(bytes, "kernels tried");
     return std::shared_ptr<std::byte>(storage->data(), [storage](std::byte*) {});
   });

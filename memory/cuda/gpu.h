@@ -1,5 +1,5 @@
-// A device as the framework uses it: the context, the stream in which steps run, the pool that its tensors
-// come from, where its kernels come from.
+// A device as the framework uses it: the context, the stream in which steps run, the pool for its tensors,
+// the sources of its kernels.
 #pragma once
 
 #include <atomic>
@@ -28,20 +28,22 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   Context& context() const { return *context_; }
   const std::shared_ptr<Context>& shared_context() const { return context_; }
   const KernelSources& sources() const { return sources_; }
-  /// For the kernels of a plan or a call, which are tried with memory of the pool. `tf32`: see KernelModule.
+  /// Makes a module for the kernels of a plan or a call; kernel candidates are timed with memory of the pool.
+  /// `tf32`: see KernelModule.
   std::unique_ptr<KernelModule> make_module(bool tf32 = false);
-  /// All work on tensors is put here, so that what comes later sees what was done before.
+  /// All work on tensors is enqueued in this stream, so that later work sees the results of earlier work.
   Stream stream() const { return stream_; }
   DevicePool& pool() { return pool_; }
-  /// What tensors could still take at most: what the pool has free, and what it may take from the device. One
-  /// tensor may find less in one piece.
+  /// The most memory that tensors could still take: what the pool has free and what it may take from the
+  /// device. The largest contiguous piece may be smaller.
   size_t available_bytes();
-  /// Memory of the host that is page-locked for copies to and from here: told by who allocates and frees it.
+  /// Host memory that is page-locked for copies to and from this device, as reported by the code that
+  /// allocates and frees it.
   int64_t pinned_bytes() const { return pinned_bytes_; }
   void note_pinned(int64_t bytes) { pinned_bytes_ += bytes; }
 
-  /// Bytes of unspecified content, at a multiple of kDeviceAlignment. They keep this alive. Throws
-  /// kOutOfMemory.
+  /// Allocates bytes of unspecified content at a multiple of kDeviceAlignment. The storage keeps this Gpu
+  /// alive. Throws kOutOfMemory.
   Ref<Storage> allocate(size_t bytes, std::string_view tag);
   void synchronize() { context_->synchronize(stream_); }
 
@@ -56,10 +58,10 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   std::atomic<int64_t> pinned_bytes_{0};
 };
 
-/// The process's Gpu for `device`; opened by the first call. Throws kInvalidArgument for the CPU, and what
-/// machine_driver, Driver::open and machine_sources throw.
+/// The process's Gpu for `device`; the first call opens it. Throws kInvalidArgument for the CPU, and the
+/// errors of machine_driver, Driver::open and machine_sources.
 std::shared_ptr<Gpu> gpu(Device device);
-/// Sets the Gpu that `gpu` returns for `index` from now on; returns the previous one.
+/// Replaces the Gpu that `gpu` returns for `index`; returns the previous one.
 std::shared_ptr<Gpu> set_gpu(int index, std::shared_ptr<Gpu> replacement);
 
 }  // namespace isochron::cuda

@@ -1,4 +1,4 @@
-// How much of a device's memory this process may take.
+// Limits how much of a device's memory this process may take.
 #pragma once
 
 #include <cstddef>
@@ -7,9 +7,9 @@
 
 namespace isochron::cuda {
 
-/// Tensors on `device` take no more than `bytes` in all, in whole steps of the driver's granularity. Throws
-/// what opening the device throws, kInvalidArgument for the CPU, for less than one step, and where something
-/// lives there already.
+/// Limits the memory of all tensors on `device` to `bytes`, in multiples of the driver's granularity. Throws
+/// what opening the device throws; kInvalidArgument for the CPU, for less than this granularity, and if
+/// something is already allocated on the device.
 void limit_memory(Device device, size_t bytes);
 
 }  // namespace isochron::cuda

@@ -45,10 +45,10 @@ PinnedBlock::~PinnedBlock() {
   }
   gpu_->note_pinned(-static_cast<int64_t>(bytes_));
   try {
-    gpu_->synchronize();  // the driver would wait for the device, too
+    gpu_->synchronize();  // the driver would wait for the device anyway
     gpu_->context().free_pinned(data_);
     gpu_->context().destroy(copied_);
-  } catch (const Error&) {  // of a device that is lost, with all it had
+  } catch (const Error&) {  // the device is lost, and with it everything on it
   }
 }
 
@@ -74,7 +74,7 @@ void PinnedBlock::wait() noexcept {
   copies_ = false;
   try {
     if (!gpu_->context().done(copied_)) gpu_->context().synchronize(copied_);
-  } catch (const Error&) {  // whoever computes on the device is told
+  } catch (const Error&) {  // later work on the device reports the error
   }
 }
 

@@ -1,5 +1,5 @@
-// A block of the host's memory that is page-locked, for batches: a device copies from it by itself, while
-// threads go on.
+// A block of page-locked host memory, for batches: a device copies from it by itself while the threads
+// continue.
 #pragma once
 
 #include <memory>
@@ -17,17 +17,18 @@ class PinnedBlock {
   PinnedBlock(const PinnedBlock&) = delete;
   PinnedBlock& operator=(const PinnedBlock&) = delete;
 
-  /// The one that holds these bytes, for copies to `gpu`; null where none does. Any thread may ask. The block
-  /// must be alive as long as what is returned is used.
+  /// The block that holds these bytes, for copies to `gpu`; null if there is none. Any thread may call this.
+  /// The block must stay alive while the returned pointer is used.
   static PinnedBlock* holding(const std::byte* data, size_t bytes, const Gpu& gpu);
 
   std::byte* data() const { return data_; }
   size_t size_bytes() const { return bytes_; }
 
-  /// Copies from here have been put in `stream`. By one thread at a time, and not during `wait`.
+  /// Notes that copies from this block have been enqueued in `stream`. Call it from one thread at a time, and
+  /// not during `wait`.
   void note_copies(Stream stream);
-  /// Waits until the copies that were noted are done, after which the memory may be written again: any
-  /// thread, also with a device that is lost.
+  /// Waits until the noted copies are done; then the memory may be written again. May be called from any
+  /// thread, even if the device is lost.
   void wait() noexcept;
 
  private:
@@ -35,7 +36,7 @@ class PinnedBlock {
   const size_t bytes_;
   std::byte* data_ = nullptr;
   Event copied_ = Event::kNone;
-  bool copies_ = false;  // noted, and not yet waited for
+  bool copies_ = false;  // copies were noted and not yet waited for
 };
 
 }  // namespace isochron::cuda

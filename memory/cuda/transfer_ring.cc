@@ -11,7 +11,8 @@
 namespace isochron::cuda {
 namespace {
 
-/// Copying less through other memory costs the thread no more than putting one more copy in the stream.
+/// For smaller parts, copying through the slot's memory costs the thread no more than enqueuing one more
+/// copy.
 constexpr size_t kLeastDirectBytes = size_t{64} << 10;
 
 std::vector<size_t> offsets_of(std::span<const size_t> part_bytes) {
@@ -39,7 +40,7 @@ TransferRing::TransferRing(std::shared_ptr<Gpu> gpu, std::span<const size_t> par
       slot.pinned = std::make_unique<PinnedBlock>(gpu_, bytes);
       for (size_t p = 0; p < part_bytes.size(); ++p) slot.parts.push_back(slot.device->data() + offsets_[p]);
     }
-    gpu_->synchronize();  // work that is still to come may use what these blocks were before
+    gpu_->synchronize();  // pending work may still use the earlier content of these blocks
     for (Marks& marks : marks_) {
       for (Event* event : {&marks.begun, &marks.copied, &marks.used}) *event = context.create_event(true);
     }
@@ -62,7 +63,7 @@ void TransferRing::release() {
     }
     for (Slot& slot : slots_) slot.pinned.reset();
     context.destroy(stream_);
-  } catch (const Error&) {  // of a device that is lost, with all it had
+  } catch (const Error&) {  // the device is lost, and with it everything on it
   }
 }
 
@@ -70,7 +71,7 @@ std::span<std::byte* const> TransferRing::begin(std::span<const std::byte* const
   require(parts.size() == part_bytes_.size(), ErrorCode::kInvalidArgument, "transfer",
           "a batch of {} parts, expected {}", parts.size(), part_bytes_.size());
   Context& context = gpu_->context();
-  // Once each, also where a batch is begun anew after a failure.
+  // Retires each batch once, even if a batch is begun again after a failure.
   for (; retired_ + static_cast<int64_t>(kSlots) <= batches_; ++retired_) retire(retired_);
   Slot& slot = slots_[static_cast<size_t>(batches_) % kSlots];
   Marks& marks = marks_of(batches_);
@@ -80,7 +81,7 @@ std::span<std::byte* const> TransferRing::begin(std::span<const std::byte* const
     if (parts[p] != nullptr && blocks_[p] == nullptr && part_bytes_[p] > 0)
       std::memcpy(slot.pinned->data() + offsets_[p], parts[p], part_bytes_[p]);
   }
-  context.record(marks.begun, stream_);  // what the host copied before is no copy to the device
+  context.record(marks.begun, stream_);  // excludes what the host has copied before
   for (size_t p = 0; p < parts.size();) {
     size_t end = p + 1;
     if (blocks_[p] != nullptr) {
@@ -96,7 +97,7 @@ std::span<std::byte* const> TransferRing::begin(std::span<const std::byte* const
   return slot.parts;
 }
 
-/// Of a part that is worth a copy of its own; else null.
+/// The block of a part that is worth a separate copy; otherwise null.
 PinnedBlock* TransferRing::block_of(const std::byte* part, size_t index) const {
   const size_t bytes = part_bytes_[index];
   return part == nullptr || bytes < kLeastDirectBytes ? nullptr : PinnedBlock::holding(part, bytes, *gpu_);
@@ -109,7 +110,7 @@ size_t TransferRing::copy_from_block(const std::byte* part, size_t index, const 
   return bytes;
 }
 
-/// The parts [first, end), from the slot's page-locked memory.
+/// Copies the parts [first, end) from the slot's page-locked memory.
 size_t TransferRing::copy_staged(size_t first, size_t end, const Slot& slot) {
   const size_t bytes = offsets_[end - 1] + part_bytes_[end - 1] - offsets_[first];
   if (bytes > 0) {
@@ -124,7 +125,7 @@ void TransferRing::end() {
   ++batches_;
 }
 
-/// Waits until a batch was used, and takes down what its copy cost.
+/// Waits until a batch has been used, and records the cost of its copy.
 void TransferRing::retire(int64_t batch) {
   Context& context = gpu_->context();
   const Marks& marks = marks_of(batch);
@@ -138,8 +139,8 @@ void TransferRing::retire(int64_t batch) {
   stats_.copy_ns += context.elapsed_ns(marks.begun, marks.copied);
   count(Counter::kTransferBytes, static_cast<int64_t>(marks.bytes));
   if (batch == 0) return;
-  // The device was through with the step before, and this batch wasn't there yet. A copy that began later
-  // than that waited for the host, which isn't the copy's fault.
+  // The device had finished the step before and was waiting for this batch. If the copy began later than
+  // that, it had waited for the host; that time isn't a cost of the copy.
   const Event step_before = marks_of(batch - 1).used;
   const double idle_ns = context.elapsed_ns(step_before, marks.copied);
   const double exposed_ns = std::clamp(idle_ns, 0.0, context.elapsed_ns(marks.begun, marks.copied));

@@ -1,5 +1,6 @@
-// Batches on their way to a device: page-locked memory and the device's own, each in a few fixed slots, and a
-// stream for the copies, so that the next batch travels while the device computes on this one.
+// Transfers batches to a device through page-locked memory and device memory, each in a few fixed slots.
+// Copies have a stream of their own, so the next batch is copied while the device computes on the current
+// one.
 #pragma once
 
 #include <algorithm>
@@ -12,28 +13,28 @@
 
 namespace isochron::cuda {
 
-/// Not for several threads at once.
+/// Not thread-safe.
 class TransferRing {
  public:
   static constexpr size_t kSlots = 2;
 
-  /// A batch has parts of these sizes, in bytes. All memory is taken now. Throws kOutOfMemory.
+  /// A batch has parts of these sizes, in bytes. Takes all memory immediately. Throws kOutOfMemory.
   TransferRing(std::shared_ptr<Gpu> gpu, std::span<const size_t> part_bytes);
   ~TransferRing();
   TransferRing(const TransferRing&) = delete;
   TransferRing& operator=(const TransferRing&) = delete;
 
-  /// Takes a batch; a part that needs no copy is null. Work that is put in the device's stream from now on
-  /// finds the batch at the returned addresses. A large part in page-locked memory (pinned_block.h) is copied
-  /// from there, and the copy is noted in its block. The memory of other parts may be reused when this
-  /// returns; neighboring parts are one copy. Waits only until the step kSlots batches before is done: the
-  /// host runs ahead no further.
+  /// Takes a batch; a part that needs no copy is null. Work that is enqueued in the device's stream after
+  /// this call finds the batch at the returned addresses. A large part in page-locked memory (pinned_block.h)
+  /// is copied directly, and the copy is noted in its block. The memory of other parts may be reused when
+  /// this returns; neighboring parts are copied together. Waits only until the step kSlots batches earlier is
+  /// done, so the host is never further ahead than that.
   std::span<std::byte* const> begin(std::span<const std::byte* const> parts);
-  /// Where the parts of a batch in each slot are, for what must know it beforehand.
+  /// The addresses of a batch's parts in a slot, for code that needs them in advance.
   std::span<std::byte* const> addresses(size_t slot) const { return slots_[slot].parts; }
-  /// Call this when all work that reads the newest batch has been put in the device's stream.
+  /// Call this when all work that reads the newest batch has been enqueued in the device's stream.
   void end();
-  /// Of the batches so far but for the newest kSlots, which may be under way.
+  /// The statistics of all batches so far except the newest kSlots, which may still be in progress.
   const TransferStats& stats() const { return stats_; }
 
  private:
@@ -42,7 +43,8 @@ class TransferRing {
     Ref<Storage> device;
     std::vector<std::byte*> parts;  // on the device
   };
-  /// Timed. One more of them than slots, so that a step's end outlives the next one's copy.
+  /// Timed events. There is one set more than there are slots, so that the end of a step outlives the next
+  /// step's copy.
   struct Marks {
     Event begun = Event::kNone, copied = Event::kNone, used = Event::kNone;
     size_t bytes = 0;
@@ -57,9 +59,9 @@ class TransferRing {
 
   const std::shared_ptr<Gpu> gpu_;
   const Stream stream_;
-  std::vector<size_t> offsets_;  // of the parts, and where the last one ends
+  std::vector<size_t> offsets_;  // of the parts, and the end of the last part
   std::vector<size_t> part_bytes_;
-  std::vector<PinnedBlock*> blocks_;  // of the newest batch's parts that are copied from where they are
+  std::vector<PinnedBlock*> blocks_;  // of the newest batch's parts that are copied directly
   std::vector<Slot> slots_;
   std::vector<Marks> marks_;
   int64_t batches_ = 0, retired_ = 0;

@@ -1,4 +1,4 @@
-// What it cost to bring batches to a device.
+// The cost of copying batches to a device.
 #pragma once
 
 #include <cstdint>
@@ -6,11 +6,11 @@
 namespace isochron::cuda {
 
 struct TransferStats {
-  int64_t transfers = 0;  // that are over
+  int64_t transfers = 0;  // completed transfers
   int64_t bytes = 0;
-  double copy_ns = 0;     // that the copies took
-  double exposed_ns = 0;  // of which the device had nothing else to do
-  double waited_ns = 0;   // that the host stood at a slot whose step was still to be done
+  double copy_ns = 0;     // time that the copies took
+  double exposed_ns = 0;  // the part of it in which the device had nothing else to do
+  double waited_ns = 0;   // time that the host waited for a slot whose step wasn't finished
 
   void add(const TransferStats& other) {
     transfers += other.transfers;

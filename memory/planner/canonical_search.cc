@@ -35,8 +35,8 @@ class CanonicalSearch {
   }
 
  private:
-  // The last placed item is `last_index` at `last_offset`; what follows must not come before it in (offset,
-  // index).
+  // The last placed item is `last_index` at `last_offset`; the following items must not precede it in the
+  // order of (offset, index).
   bool descend(int64_t last_offset, int32_t last_index) {
     if (unplaced_.empty()) return true;
     if (!budget_.spend(static_cast<int64_t>(2 * unplaced_.size()) + section_steps_ / 4 +
@@ -52,13 +52,14 @@ class CanonicalSearch {
       const bool found = descend(offsets_[index], index);
       if (found) return true;
       unplace(index, undo_mark);
-      // Nothing will ever lie above it, so no other place or order of it can help.
+      // Nothing can be placed above it any more, so no other offset or order of this item can help.
       if (out_of_steps_ || !covered) return false;
     }
     return false;
   }
 
-  // Every unplaced item will lie at `floor` or higher; no section may then need more than the limit.
+  // Whether a solution is still possible: if every unplaced item lies at its floor or higher, no section may
+  // need more than the limit.
   bool may_fit(int64_t last_offset, int32_t last_index) {
     std::fill(floors_.begin(), floors_.end(), kInfinite);
     int64_t smallest = kInfinite;
@@ -66,7 +67,7 @@ class CanonicalSearch {
     for (int32_t index : unplaced_) {
       const PlacementItem& item = items_[index];
       const bool in_turn = std::pair(offsets_[index], index) > std::pair(last_offset, last_index);
-      // One that is past its turn can only come to rest on something that is yet to be placed.
+      // An item whose position in the order has passed can only be placed on an item that is still unplaced.
       const int64_t floor = in_turn ? offsets_[index] : last_offset + smallest;
       if (floor + item.size > limit_) return false;
       for (int32_t s = item.lower; s < item.upper; ++s) floors_[s] = std::min(floors_[s], floor);
@@ -77,7 +78,8 @@ class CanonicalSearch {
     return true;
   }
 
-  // Items that may come next. One that starts where another could end is left out: the other fits below it.
+  // Items that may be placed next. An item that starts where another one could end is left out, because the
+  // other one fits below it.
   std::vector<int32_t> list_candidates(int64_t last_offset, int32_t last_index) const {
     int64_t lowest_end = kInfinite;
     for (int32_t index : unplaced_) lowest_end = std::min(lowest_end, offsets_[index] + items_[index].size);
@@ -91,7 +93,7 @@ class CanonicalSearch {
     return candidates;
   }
 
-  // Fixes `index` where it is and lifts what overlaps it; says whether anything unplaced does.
+  // Fixes `index` at its offset and lifts the items that overlap it; returns whether any unplaced item does.
   bool place(int32_t index) {
     const PlacementItem& item = items_[index];
     unplaced_.erase(std::lower_bound(unplaced_.begin(), unplaced_.end(), index));
@@ -126,7 +128,7 @@ class CanonicalSearch {
   int64_t limit_;
   StepBudget& budget_;
   std::vector<PlacementItem> items_;  // in order of preference
-  std::vector<int64_t> offsets_;      // of placed items; of others, the lowest still possible
+  std::vector<int64_t> offsets_;      // of placed items; for others, the lowest offset still possible
   std::vector<int32_t> unplaced_;     // ascending
   std::vector<int64_t> remaining_;    // by section: sizes yet to be placed
   std::vector<int64_t> floors_;       // by section: scratch

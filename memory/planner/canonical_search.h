@@ -13,8 +13,9 @@ struct SearchResult {
   Placement placement;  // complete for kFound only
 };
 
-/// Looks for a placement that ends at or below `limit`. Items come in the order of their offsets, each
-/// resting on the floor or on another; among items of one offset, `preference` decides which is tried first.
+/// Looks for a placement that ends at or below `limit`. Items are placed in the order of their offsets, each
+/// on the floor or on another item. Among items with equal offsets, `preference` decides which one is tried
+/// first.
 SearchResult search_canonical(const PlacementProblem& problem, std::span<const int32_t> preference,
                               int64_t limit, StepBudget& budget);
 

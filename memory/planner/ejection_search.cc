@@ -52,14 +52,14 @@ class EjectionSearch {
   }
 
  private:
-  /// Where an item inside begins or ends. The item's life lies beside it, so that a walk stays in memory.
+  /// The start or the end of an item in the arena. The item's lifetime is stored next to it for locality.
   struct Edge {
     int64_t at;
     int32_t lower;
     int32_t upper;
     int32_t index;
   };
-  /// An edge of an item that lives with the one to be inserted, and what ejecting that item would cost.
+  /// An edge of an item whose lifetime overlaps that of the item to be inserted, and the cost of ejecting it.
   struct Cost {
     int64_t at;
     int32_t index;
@@ -69,14 +69,14 @@ class EjectionSearch {
   struct Choice {
     int64_t offset = -1;
     double cost = std::numeric_limits<double>::infinity();
-    int64_t gap = std::numeric_limits<int64_t>::max();  // for free places: what would stay free around it
+    int64_t gap = std::numeric_limits<int64_t>::max();  // for free places: free space that would remain
     uint64_t equals = 1;
   };
 
-  static constexpr int64_t kStages = 24;  // each lowers the arena by this part of what is too much
+  static constexpr int64_t kStages = 24;  // each lowers the arena by this fraction of the excess
   static constexpr int64_t kMovesPerSettling = 50;
   static constexpr double kPriceRise = 0.1;      // for each time that an item forced its way in
-  static constexpr int64_t kProtectedMoves = 2;  // in which what has just been placed stays
+  static constexpr int64_t kProtectedMoves = 2;  // moves during which a newly placed item stays
   static constexpr double kProtection = 1000;
   static constexpr int64_t kLongAgo = -kProtectedMoves;
 
@@ -133,9 +133,9 @@ class EjectionSearch {
     add_edge(ends_, {choice.offset + item.size, item.lower, item.upper, index});
   }
 
-  // The places worth a look are those at which the item touches another or an end of the arena. What lies
-  // across a place are the items that begin below its end, less those that end below its begin; walking
-  // upwards, both only ever grow.
+  // The candidate places are those at which the item touches another item or an end of the arena. The items
+  // that overlap a place are those that begin below its end, minus those that end below its start. Walking
+  // upwards, both sets only grow.
   Choice choose(const PlacementItem& item) {
     collect(item);
     Choice choice;
@@ -158,7 +158,7 @@ class EjectionSearch {
         if (choice.cost > 0 || gap < choice.gap) choice = {offset, 0, gap};
         return;
       }
-      // The sums are of what lies in and below: rounding makes equal costs a little different.
+      // The costs are differences of running sums, so rounding makes equal costs slightly different.
       constexpr double kEqual = 1e-9;
       const double cost = std::max(begun_cost - ended_cost, std::numeric_limits<double>::min());
       if (cost < choice.cost * (1 - kEqual)) {
@@ -187,11 +187,11 @@ class EjectionSearch {
     return choice;
   }
 
-  /// The edges of what lives with `item`, with costs.
+  /// The edges of items that are live together with `item`, with costs.
   void collect(const PlacementItem& item) {
     const auto meet = [&](const std::vector<Edge>& edges, std::vector<Cost>& room) {
       size_t count = 0;
-      for (const Edge& edge : edges) {  // without a branch, for none could be predicted
+      for (const Edge& edge : edges) {  // branch-free, because a branch would be unpredictable
         room[count] = {edge.at, edge.index};
         count += static_cast<size_t>(edge.lower < item.upper) & static_cast<size_t>(item.lower < edge.upper);
       }
@@ -239,7 +239,7 @@ class EjectionSearch {
   int64_t limit_ = 0;
   int64_t moves_ = 0;
   std::vector<double> worth_;  // size x life
-  std::vector<double> price_;  // what that is multiplied by
+  std::vector<double> price_;  // the factor for that
   std::vector<int64_t> placed_at_;
   std::vector<char> inside_;
   std::vector<int64_t> offsets_;
@@ -248,7 +248,7 @@ class EjectionSearch {
   std::vector<Edge> ends_;
   std::span<const Cost> met_begins_;
   std::span<const Cost> met_ends_;
-  std::vector<Cost> begins_room_;  // what these lie in
+  std::vector<Cost> begins_room_;  // storage of the two spans above
   std::vector<Cost> ends_room_;
   std::vector<int64_t> skyline_;
 };

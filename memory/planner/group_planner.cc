@@ -36,7 +36,7 @@ constexpr std::array<NamedOrder, 6> kPortfolio = {{
     {"end", [](const PlacementItem& item) { return static_cast<double>(item.upper); }},
 }};
 
-/// Items by falling key; the earlier start, then the larger size, then the index decides between equals.
+/// Items by descending key. Ties are broken by the earlier start, then the larger size, then the index.
 std::vector<int32_t> order_by(const PlacementProblem& problem, Key key) {
   const std::vector<PlacementItem>& items = problem.items;
   std::vector<double> keys;
@@ -51,7 +51,7 @@ std::vector<int32_t> order_by(const PlacementProblem& problem, Key key) {
   return order;
 }
 
-/// Runs `work` on at most `steps` of `budget`.
+/// Runs `work` with at most `steps` of `budget`.
 template <typename Work>
 auto with_share(StepBudget& budget, int64_t steps, Work&& work) {
   StepBudget share{std::min(steps, budget.left)};
@@ -61,10 +61,10 @@ auto with_share(StepBudget& budget, int64_t steps, Work&& work) {
   return result;
 }
 
-/// Fixing and search stop within this fraction of the target: what is left isn't worth their time.
+/// Fixing and search stop within this fraction of the target, because a further gain isn't worth the time.
 constexpr int64_t kGoodEnough = 1024;
-/// Ejection begins where the others leave more than this fraction, and ends there: training steps never get
-/// so far.
+/// Ejection begins if the other methods leave more than this fraction, and stops at it. Training steps never
+/// get that far from the bound.
 constexpr int64_t kHard = 64;
 constexpr size_t kLargestSearched = 4096;  // items; beyond, the budgets are spent before much is gained
 
@@ -79,7 +79,7 @@ class GroupPlanner {
     if (placement.height < best_.placement.height) best_ = {std::move(placement), std::move(method)};
   }
 
-  // The greedy methods, on at most half of the budget.
+  // Runs the greedy methods with at most half of the budget.
   void construct() {
     keep(place_skyline(problem_, order_by(problem_, life)), "skyline");
     if (done()) return;
@@ -94,7 +94,7 @@ class GroupPlanner {
     fix(all / 4);
   }
 
-  // Asks for the target first; whenever that fails, for something half way to the best so far.
+  // Tries the target first; after each failure, tries a height half way to the best so far.
   void search() {
     int64_t limit = target_;
     while (!done() && limit < best_.placement.height) {
@@ -180,17 +180,17 @@ class GroupPlanner {
   const PlacementProblem& problem_;
   int64_t target_;
   StepBudget& budget_;
-  int64_t impossible_ = 0;  // no placement is as low as this
+  int64_t impossible_ = 0;  // no placement has this height or less
   GroupPlan best_;
 };
 
-/// A problem with its rectangles joined, where that is worth it, and the plan of those.
+/// A problem with joined rectangles, if joining is worthwhile, and the plan of these rectangles.
 struct RectanglePlan {
   std::optional<JoinedProblem> joined;
   GroupPlan plan;
 };
 
-/// Joins by one rule after the other and keeps the lowest plan; with gaps only where all others miss by far.
+/// Tries one join rule after the other and keeps the lowest plan; uses gaps only if all others are far off.
 RectanglePlan plan_rectangles(const PlacementProblem& problem, int64_t target, StepBudget& budget) {
   RectanglePlan best;
   for (JoinRule rule : {JoinRule::kPinwheelsFirst, JoinRule::kStacksFirst, JoinRule::kWithGaps}) {

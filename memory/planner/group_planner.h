@@ -13,9 +13,9 @@ struct GroupPlan {
   std::string method;
 };
 
-/// Places `problem`, stopping as soon as it is at most `target` high (>= problem.bound) or the budgets are
-/// spent: `budget` by all methods but ejection, `ejection_budget` by that. Always returns a complete
-/// placement.
+/// Places `problem`. Stops as soon as the placement is at most `target` high (>= problem.bound) or the
+/// budgets are used up: `ejection_budget` is for ejection, `budget` for all other methods. Always returns a
+/// complete placement.
 GroupPlan plan_group(const PlacementProblem& problem, int64_t target, StepBudget& budget,
                      StepBudget& ejection_budget);
 

@@ -8,7 +8,7 @@ namespace isochron::internal {
 namespace {
 
 constexpr int64_t kStepsPerRectangle = 100;  // in one pass
-constexpr int64_t kStepsPerLook = 5;         // at what may be an arm of a pinwheel
+constexpr int64_t kStepsPerLook = 5;         // at a rectangle that may be an arm of a pinwheel
 constexpr int64_t kRaise = 64;               // gaps add this part to the lower bound at most
 constexpr int64_t kNoGap = std::numeric_limits<int64_t>::max();
 
@@ -48,7 +48,7 @@ void JoinedProblem::join_all(JoinRule rule, StepBudget& budget) {
 Placement JoinedProblem::split(const Placement& placement) const {
   std::vector<int64_t> offsets(rectangles_.size());
   for (size_t i = 0; i < outermost_.size(); ++i) offsets[outermost_[i]] = placement.offsets[i];
-  for (size_t i = rectangles_.size(); i-- > original_items_;) {  // parts come before what they are part of
+  for (size_t i = rectangles_.size(); i-- > original_items_;) {  // a rectangle's parts come before it
     for (const Part& part : parts_[i]) offsets[part.rectangle] = offsets[i] + part.offset;
   }
   offsets.resize(original_items_);
@@ -96,7 +96,7 @@ bool JoinedProblem::pinwheels(StepBudget& budget) {
   return rectangles_.size() > before;
 }
 
-// Upside down, this is the other pinwheel: what lies outside of it isn't touched by that.
+// The other pinwheel is this one upside down. Flipping a pinwheel doesn't affect items outside it.
 //
 //    +------+-----------------+
 //    |      |       top       |

@@ -1,16 +1,16 @@
-// Coarsening: items that fill a rectangle of time and memory without a gap are placed as one. Internal to
-// `memory`.
+// Coarsening: items that fill a rectangle of time and memory without a gap are joined and placed as one item.
+// Internal to `memory`.
 #pragma once
 
 #include "isochron/memory/planner/placement.h"
 
 namespace isochron::internal {
 
-/// Where there is a choice of what to join, no rule is best for all problems.
+/// The order in which items are joined if there is a choice. No rule is best for all problems.
 enum class JoinRule {
   kPinwheelsFirst,
   kStacksFirst,
-  kWithGaps,  // pinwheels first, and then what nearly fills a rectangle
+  kWithGaps,  // pinwheels first, and then items that nearly fill a rectangle
 };
 
 /// A problem with fewer items, each of which represents one or more items of another problem. These are
@@ -19,20 +19,20 @@ enum class JoinRule {
 ///   - two items of one size, of which one ends where the other begins;
 ///   - five items in a pinwheel, the smallest rectangle that no straight line divides.
 /// Gaps count as load. Without gaps no section's load changes, so the lower bound stays; with gaps it rises
-/// by 1/64 at most. What is lost are the placements that keep parts of a rectangle apart.
+/// by at most 1/64. Only placements that keep parts of a rectangle apart are lost.
 class JoinedProblem {
  public:
   /// Joins until nothing more can be joined or `budget` is spent.
   JoinedProblem(const PlacementProblem& original, JoinRule rule, StepBudget& budget);
 
   const PlacementProblem& problem() const { return joined_; }
-  /// `placement` of the joined items as one of the original's.
+  /// Converts a placement of the joined items to a placement of the original items.
   Placement split(const Placement& placement) const;
 
  private:
   struct Part {
     int32_t rectangle;
-    int64_t offset;  // in what it is part of
+    int64_t offset;  // in the rectangle that it is part of
   };
 
   void join_all(JoinRule rule, StepBudget& budget);
@@ -46,14 +46,14 @@ class JoinedProblem {
   std::span<const int32_t> starting(int32_t lower, int64_t size, int64_t gap) const;
   std::span<const int32_t> ending(int32_t upper) const;
 
-  std::vector<PlacementItem> rectangles_;  // the original's items, then what was joined
+  std::vector<PlacementItem> rectangles_;  // the original's items, then the joined rectangles
   std::vector<std::vector<Part>> parts_;   // of each rectangle
   std::vector<char> free_;                 // whether a rectangle is part of no other
   std::vector<int32_t> by_start_;  // those that were free when the pass began, by (lower, size, upper)
   std::vector<int32_t> by_end_;    // the same by (upper, lower)
   std::vector<int64_t> loads_;     // by section
   int64_t limit_;                  // of the loads
-  int64_t gap_part_ = 0;           // no gap is larger than this part of what it lies in
+  int64_t gap_part_ = 0;           // a gap is at most 1/gap_part_ of what it lies in
   size_t original_items_;
   std::vector<int32_t> outermost_;  // the rectangle of each joined item
   PlacementProblem joined_;

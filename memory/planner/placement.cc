@@ -8,8 +8,8 @@
 namespace isochron::internal {
 namespace {
 
-/// Range "raise to" and range maximum over sections. Heights only ever grow, so a raise needs no pushing
-/// down.
+/// Range "raise to" and range maximum over sections. Heights only grow, so raises needn't be propagated to
+/// the children.
 class SkylineTree {
  public:
   explicit SkylineTree(int32_t sections) {
@@ -42,10 +42,10 @@ class SkylineTree {
 
   int32_t leaves_ = 1;
   std::vector<int64_t> raised_;   // all sections of the node are at least this high
-  std::vector<int64_t> highest_;  // the highest section of the node, ancestors' raises aside
+  std::vector<int64_t> highest_;  // the highest section of the node, ignoring ancestors' raises
 };
 
-/// A placed item, as the gap search sees it.
+/// A placed item, for the gap search.
 struct Placed {
   int64_t offset;
   int64_t end;
@@ -53,7 +53,8 @@ struct Placed {
   int32_t upper;
 };
 
-/// Placed items by offset; finding those alive with an item is a walk over all. Best for small problems.
+/// Placed items by offset. Finding the items that are live together with an item walks over all items. Best
+/// for small problems.
 class PlacedByOffset {
  public:
   explicit PlacedByOffset(const PlacementProblem& problem) : items_(problem.items) {
@@ -72,8 +73,9 @@ class PlacedByOffset {
   std::vector<Placed> placed_;
 };
 
-/// Placed items in a tree over their start, each node with the latest end below it; those alive with an item
-/// are collected and sorted by offset. Best where few of many are alive together.
+/// Placed items in a tree over their start; each node has the latest end below it. The items that are live
+/// together with an item are collected and sorted by offset. Best if only a small part of many items is live
+/// together.
 class PlacedByTime {
  public:
   explicit PlacedByTime(const PlacementProblem& problem)
@@ -119,7 +121,7 @@ class PlacedByTime {
   std::vector<int32_t> by_start_;  // the inverse
   std::vector<int64_t> offsets_;
   size_t leaves_ = 1;
-  std::vector<int32_t> latest_end_;  // -1 where nothing is placed
+  std::vector<int32_t> latest_end_;  // -1 if nothing is placed
   std::vector<Placed> found_;
 };
 
@@ -187,7 +189,7 @@ Placement place_skyline(const PlacementProblem& problem, std::span<const int32_t
 
 namespace {
 
-/// The free gaps below the open end of an arena, as a simple best-fit heap keeps them.
+/// The free gaps below the open end of an arena, as in a simple best-fit heap.
 class GapHeap {
  public:
   explicit GapHeap(int64_t end) : end_(end) {}
@@ -244,8 +246,8 @@ class GapHeap {
   int64_t end_;
 };
 
-/// Places the items that come after section `from`, or before it. Those alive in it lie in [0, end); returns
-/// the end of all.
+/// Places the items after section `from`, or before it. The items that are live in `from` lie in [0, end).
+/// Returns the end of all items.
 int64_t sweep(const PlacementProblem& problem, int32_t from, bool backwards, int64_t end,
               std::vector<int64_t>& offsets) {
   const auto start = [&](int32_t i) { return backwards ? -problem.items[i].upper : problem.items[i].lower; };

@@ -1,5 +1,5 @@
-// What the planner works on inside: one group of connected buffers, in compressed time and alignment units,
-// and the constructive methods that place it. Internal to `memory`.
+// The planner's internal problem: one group of connected buffers, in compressed time and alignment units, and
+// the constructive methods that place it. Internal to `memory`.
 #pragma once
 
 #include <cstdint>
@@ -27,13 +27,13 @@ struct PlacementProblem {
 /// The first section whose load is the bound.
 int32_t peak_section(const PlacementProblem& problem);
 
-/// Offsets of all items, and the end of the highest.
+/// The offsets of all items, and the end of the highest item.
 struct Placement {
   std::vector<int64_t> offsets;
   int64_t height = std::numeric_limits<int64_t>::max();
 };
 
-/// How much work is left; methods stop in good order when it is spent.
+/// How much work is left; methods stop cleanly when it is used up.
 struct StepBudget {
   int64_t left;
   bool spend(int64_t steps) { return (left -= steps) >= 0; }
@@ -41,8 +41,8 @@ struct StepBudget {
 
 enum class Fit { kLowest, kTightest };
 
-/// Each item of `order` on top of all that overlap it in time so far. O(n log n), optimal for nested
-/// lifetimes.
+/// Places each item of `order` on top of all items placed so far that overlap it in time. O(n log n), optimal
+/// for nested lifetimes.
 Placement place_skyline(const PlacementProblem& problem, std::span<const int32_t> order);
 
 /// Stacks the items alive in section `from` in the order of `order`. From there it places later items by
@@ -50,8 +50,8 @@ Placement place_skyline(const PlacementProblem& problem, std::span<const int32_t
 /// that time. O(n log n).
 Placement place_in_time(const PlacementProblem& problem, int32_t from, std::span<const int32_t> order);
 
-/// Each item of `order` in the lowest or the tightest gap that is free for its whole life. Gives up, with an
-/// infinite height, when an item would end above `limit` or the budget is spent.
+/// Places each item of `order` in the lowest or the tightest gap that is free for its whole lifetime. Gives
+/// up, with an infinite height, if an item would end above `limit` or the budget is used up.
 Placement place_greedily(const PlacementProblem& problem, std::span<const int32_t> order, Fit fit,
                          int64_t limit, StepBudget& budget);
 

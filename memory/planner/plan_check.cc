@@ -1,4 +1,4 @@
-// The independent checker: a sweep over time that keeps the live buffers by offset and knows nothing of the
+// The independent checker: a sweep over time that keeps the live buffers by offset. It doesn't use the
 // planner.
 #include <algorithm>
 #include <bit>
@@ -12,7 +12,7 @@ namespace {
 
 struct Moment {
   int64_t time;
-  bool start;  // at one moment, ends come before starts
+  bool start;  // at equal times, ends come before starts
   size_t buffer;
 };
 

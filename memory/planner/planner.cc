@@ -20,13 +20,13 @@ constexpr int64_t kMostSteps = 1'200'000'000;
 constexpr int64_t kEjectionStepsPerBuffer = 2'000'000;
 constexpr int64_t kMostEjectionSteps = 700'000'000;
 
-/// A problem and the requests its items came from.
+/// A problem, and the requests that its items came from.
 struct Group {
   PlacementProblem problem;
   std::vector<size_t> requests;
 };
 
-/// Checks everything that could go wrong later; returns the sum of the sizes.
+/// Validates everything that could fail later; returns the sum of the sizes.
 size_t check_requests(std::span<const BufferRequest> requests, const PlannerOptions& options) {
   require(std::has_single_bit(options.alignment), ErrorCode::kInvalidArgument, "plan",
           "alignment {} is not a power of two", options.alignment);
@@ -47,8 +47,8 @@ size_t check_requests(std::span<const BufferRequest> requests, const PlannerOpti
   return total_bytes;
 }
 
-/// Splits requests with content into groups that share no moment, and compresses each one's time: a section
-/// begins where a buffer starts after others have ended.
+/// Splits nonempty requests into groups that share no point in time, and compresses the time of each group: a
+/// section begins where a buffer starts after others have ended.
 std::vector<Group> make_groups(std::span<const BufferRequest> requests, size_t alignment) {
   std::vector<size_t> starts;
   for (size_t i = 0; i < requests.size(); ++i) {
@@ -90,12 +90,12 @@ std::vector<Group> make_groups(std::span<const BufferRequest> requests, size_t a
   return groups;
 }
 
-/// Fills in the moment of the peak and what alignment costs there.
+/// Fills in the time of the peak and the bytes that alignment costs there.
 void describe_peak(std::span<const BufferRequest> requests, const std::vector<Group>& groups,
                    size_t alignment, MemoryPlan& plan) {
   if (groups.empty()) return;
   const Group& group = *std::max_element(groups.begin(), groups.end(), [](const Group& a, const Group& b) {
-    return a.problem.bound < b.problem.bound;  // of equals, the first
+    return a.problem.bound < b.problem.bound;  // the first if several are equal
   });
   plan.lower_bound_bytes = static_cast<size_t>(group.problem.bound) * alignment;
   const int32_t peak = internal::peak_section(group.problem);
@@ -109,7 +109,8 @@ void describe_peak(std::span<const BufferRequest> requests, const std::vector<Gr
   plan.alignment_waste_bytes = plan.lower_bound_bytes - asked_bytes;
 }
 
-/// Groups one after the other, the highest bound first; the rest need only fit below what is already there.
+/// Places the groups one after the other, starting with the highest bound; the other groups need only fit
+/// below the current height.
 void place_groups(const std::vector<Group>& groups, const PlannerOptions& options, MemoryPlan& plan) {
   std::vector<size_t> order(groups.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -117,7 +118,7 @@ void place_groups(const std::vector<Group>& groups, const PlannerOptions& option
                    [&](size_t a, size_t b) { return groups[a].problem.bound > groups[b].problem.bound; });
   int64_t items_left = 0;
   for (const Group& group : groups) items_left += static_cast<int64_t>(group.requests.size());
-  // What all other methods get, and what ejection gets.
+  // The steps for ejection, and the steps for all other methods.
   int64_t steps_left = std::min(kMostSteps, kBaseSteps + kStepsPerBuffer * items_left);
   int64_t ejection_left = std::min(kMostEjectionSteps, kEjectionStepsPerBuffer * items_left);
   if (options.step_budget >= 0) {
