@@ -8,11 +8,11 @@ JOBS ?= $(shell nproc)
 OUT ?= demo-out
 ISOCHRON_WERROR ?= OFF
 
-# Clones of this tree share what ccache has kept; with precompiled headers it keeps what it is told to trust.
+# Clones of this tree share the ccache cache. With precompiled headers, ccache stores only what it is told to trust.
 export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 export CCACHE_SLOPPINESS := pch_defines,time_macros,include_file_mtime,include_file_ctime
-# And what tests have compiled of the device kernels.
+# And the device kernels that tests have compiled.
 ifneq ($(shell command -v ccache),)
 export ISOCHRON_HOST_KERNELS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/isochron-host-kernels
 endif
@@ -23,9 +23,9 @@ cmake_flags := -DISOCHRON_TESTS=ON -DISOCHRON_WERROR=$(ISOCHRON_WERROR) \
 sources = $$(find apps autograd backends bench comm core data examples graph memory nn observe ops optim tests train \
   -name '*.h' -o -name '*.cc' -o -name '*.cu') isochron.h
 
-# $(call configure,preset) and $(call run_tests,preset,left out); ctest prints the summary and fails when there is no
-# test. One label is left out: single, tests each in a process of its own, of the programs that run whole as well; or
-# whole, all tests of a program in one process and in random order.
+# $(call configure,preset) and $(call run_tests,preset,excluded label); ctest prints the summary and fails if there is no test.
+# One label is excluded: single, tests that each run in their own process although their program also runs whole; or whole, all
+# tests of a program in one process and in random order.
 configure = cmake --preset $(1) $(cmake_flags) --log-level=WARNING >/dev/null
 run_tests = ctest --test-dir build/$(1) --output-on-failure --no-tests=error --progress -j $(JOBS) -LE $(2)
 
@@ -54,15 +54,15 @@ test: deps  ## build everything in release and run every test, those of a progra
 	cmake --build --preset release -j $(JOBS)
 	$(call run_tests,release,single)
 
-# Up to GCC 13 the runtime takes a thread-local block of a loaded library for one with a header of glibc before 2.25 where its
-# address happens to look so; the leak check then reads past it and dies. Without that interception it doesn't look at such
-# blocks. Too large an allocation returns null there as elsewhere: that it is told as an error is tested.
+# Up to GCC 13 the runtime mistakes a thread-local block of a loaded library for one with a header of glibc before 2.25 if its
+# address happens to look like that; the leak check then reads past it and dies. Without that interception it ignores such blocks.
+# Too large an allocation returns null there as elsewhere: a test checks that it is reported as an error.
 asan: deps  ## the tests, one by one, under the address and undefined-behavior sanitizers
 	@$(call configure,asan)
 	cmake --build --preset asan -j $(JOBS)
 	ASAN_OPTIONS=intercept_tls_get_addr=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 $(call run_tests,asan,whole)
 
-# The toolkit's headers and libraries are enough: no device is needed, and what runs on one is skipped without.
+# The toolkit's headers and libraries are enough: no device is needed, and tests that need one are skipped.
 cuda: deps  ## the tests of a build that demands the CUDA Toolkit
 	@$(call configure,cuda)
 	cmake --build --preset cuda -j $(JOBS)
@@ -74,8 +74,8 @@ tsan: deps  ## the tests under the thread sanitizer
 	cmake --build --preset tsan -j $(JOBS)
 	TSAN_OPTIONS=halt_on_error=1:ignore_noninstrumented_modules=1 $(call run_tests,tsan,whole)
 
-# Inputs that were found to go new ways are kept in build/fuzz/corpus for the next time; what breaks a target lies in
-# build/fuzz/findings, and after the fix belongs to tests/fuzz/seeds.
+# Inputs that reached new code paths are kept in build/fuzz/corpus for the next run. Inputs that break a target are in
+# build/fuzz/findings; after the fix they belong in tests/fuzz/seeds.
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS ?= $$(build/fuzz/bin/fuzz --list)
 fuzz: deps  ## libFuzzer on every parser, FUZZ_SECONDS each (clang 16)
@@ -91,7 +91,7 @@ fuzz: deps  ## libFuzzer on every parser, FUZZ_SECONDS each (clang 16)
 	    build/fuzz/corpus/$$target tests/fuzz/seeds/$$target
 	done
 
-# PyTorch, TensorFlow and JAX take some gigabytes and minutes to install, once; NAME is that of the file in bench/results.
+# PyTorch, TensorFlow and JAX take some gigabytes and minutes to install, once; NAME is the name of the file in bench/results.
 PEERS ?= build/peers
 NAME ?= $(shell hostname)
 ROUNDS ?= 2

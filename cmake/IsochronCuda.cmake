@@ -1,8 +1,8 @@
-# CUDA serves through libraries that are loaded at run time (core/cuda/shared_library.h), so a build needs headers alone.
-# ISOCHRON_CUDA has the choice.
+# CUDA is used through libraries that are loaded at run time (core/cuda/shared_library.h), so a build needs only headers.
+# ISOCHRON_CUDA selects whether to use it.
 find_path(CUDA_INCLUDE_DIR cuda.h
           HINTS ENV CUDA_PATH ENV CUDA_HOME PATHS /usr/local/cuda /opt/cuda PATH_SUFFIXES include)
-# cuDNN is beside the toolkit or, as NVIDIA's Debian packages have it, with the system's headers.
+# cuDNN is next to the toolkit or, with NVIDIA's Debian packages, among the system's headers.
 find_path(CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDA_INCLUDE_DIR} ENV CUDNN_PATH PATH_SUFFIXES include)
 mark_as_advanced(CUDA_INCLUDE_DIR CUDNN_INCLUDE_DIR)
 set(ISOCHRON_WITH_CUDA FALSE)
@@ -23,13 +23,13 @@ if(ISOCHRON_CUDA AND NOT ISOCHRON_CUDA STREQUAL "AUTO" AND NOT ISOCHRON_WITH_CUD
   message(FATAL_ERROR "ISOCHRON_CUDA is on, but no CUDA Toolkit of 13.0 or later is found${cuda_found}; set CUDA_PATH")
 endif()
 
-# Those that the compiler doesn't look in by itself: named to it, its own would no longer be the last.
+# The folders that the compiler doesn't search by itself: if its own were passed too, they would no longer come last.
 set(ISOCHRON_CUDA_INCLUDES ${CUDA_INCLUDE_DIR} ${CUDNN_INCLUDE_DIR})
 list(REMOVE_DUPLICATES ISOCHRON_CUDA_INCLUDES)
 list(REMOVE_ITEM ISOCHRON_CUDA_INCLUDES "" ${CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES})
 list(TRANSFORM ISOCHRON_CUDA_INCLUDES PREPEND "-isystem;")
 
-# isochron_cuda(<folder> <source>...): the sources that include its headers. Before their library.
+# isochron_cuda(<folder> <source>...): the sources that include its headers. Call it before their library is defined.
 function(isochron_cuda folder)
   if(NOT ISOCHRON_WITH_CUDA)
     return()

@@ -1,9 +1,8 @@
-# MPI serves through modules that are loaded at run time (comm/launch/launch.h), one for each implementation that is found
-# here: Open MPI and MPICH may be installed beside each other, and no program is linked with either. ISOCHRON_MPI has the
-# choice.
+# MPI is used through modules that are loaded at run time (comm/launch/launch.h), one for each implementation that is found here.
+# Open MPI and MPICH may both be installed, and no program is linked with either. ISOCHRON_MPI selects the implementations.
 set(ISOCHRON_MPI_FOUND)  # openmpi, mpich; of each: ISOCHRON_<name>_INCLUDES, ISOCHRON_<name>_LIBRARIES
 
-# isochron_found_mpi(<name> <include folders> <libraries>): counts if all of it is there.
+# isochron_found_mpi(<name> <include folders> <libraries>): counts the implementation as found if all of these exist.
 function(isochron_found_mpi name includes libraries)
   set(header)
   foreach(folder IN LISTS includes)
@@ -48,7 +47,7 @@ function(isochron_mpi_wrapper name option)
     find_library(ISOCHRON_MPI_${name}_${library} ${library} HINTS ${folders})
     mark_as_advanced(ISOCHRON_MPI_${name}_${library})
     if(ISOCHRON_MPI_${name}_${library})
-      # Debian's wrappers name folders of links; the library itself is where the loader looks.
+      # Debian's wrappers name folders of symbolic links; the library itself is where the loader looks.
       file(REAL_PATH ${ISOCHRON_MPI_${name}_${library}} path)
       list(APPEND libraries ${path})
     endif()
@@ -109,6 +108,6 @@ function(isochron_mpi_modules folder)
                                                INSTALL_RPATH_USE_LINK_PATH TRUE BUILD_WITH_INSTALL_RPATH TRUE)
     isochron_installed(${module})
     install(TARGETS ${module} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/isochron)
-    add_dependencies(isochron_${folder} ${module})  # who builds a program that may load it
+    add_dependencies(isochron_${folder} ${module})  # for builds of a program that may load it
   endforeach()
 endfunction()

@@ -1,4 +1,5 @@
-# NVTX 3 is headers alone, part of the CUDA toolkit; what listens is loaded at run time. ISOCHRON_NVTX has the choice.
+# NVTX 3 consists only of headers, part of the CUDA toolkit; the tool that listens is loaded at run time. ISOCHRON_NVTX selects
+# whether to use it.
 find_path(NVTX3_INCLUDE_DIR nvtx3/nvToolsExt.h
           HINTS ENV CUDA_PATH ENV CUDA_HOME PATHS /usr/local/cuda /opt/cuda PATH_SUFFIXES include)
 mark_as_advanced(NVTX3_INCLUDE_DIR)
@@ -15,7 +16,7 @@ if(ISOCHRON_NVTX AND NVTX3_INCLUDE_DIR)
   set(ISOCHRON_WITH_NVTX TRUE)
 endif()
 
-# isochron_nvtx(<source>): the one source that includes it. Before its library.
+# isochron_nvtx(<source>): the one source that includes it. Call it before its library is defined.
 function(isochron_nvtx source)
   if(NOT ISOCHRON_WITH_NVTX)
     return()

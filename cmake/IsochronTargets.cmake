@@ -2,14 +2,15 @@
 # include/isochron is a link to the tree's root.
 
 add_library(isochron_options INTERFACE)
-# (A unity build takes a source for a header, whose types need linkage.)
+# (In a unity build, the compiler mistakes a source for a header, whose types need linkage.)
 target_compile_options(isochron_options INTERFACE -Wall -Wextra -Wshadow -Wno-unknown-pragmas
                                                   $<$<BOOL:${ISOCHRON_UNITY}>:-Wno-subobject-linkage>)
 if(ISOCHRON_WERROR)
   target_compile_options(isochron_options INTERFACE -Werror)
 endif()
 if(ISOCHRON_SANITIZE STREQUAL "address")
-  # Without what doubles the compile time and mostly finds what the address sanitizer finds too. The fuzzers have all of it.
+  # Leaves out the checks that double the compile time and mostly find what the address sanitizer finds too. The fuzzers use all
+  # of them.
   target_compile_options(isochron_options INTERFACE
     -fsanitize=address,undefined -fno-sanitize=null,alignment,object-size,pointer-overflow,vptr -fno-sanitize-recover=all
     -fno-omit-frame-pointer)
@@ -23,8 +24,8 @@ elseif(ISOCHRON_SANITIZE STREQUAL "thread")
   target_link_options(isochron_options INTERFACE -fsanitize=thread)
 endif()
 
-# The first rule of the installation: nothing is written unless all that is to be installed has been built.
-# IsochronInstall.cmake writes the script, when all targets are known. Another project installs what it wants of its own.
+# The first rule of the installation: nothing is written unless everything that is to be installed has been built.
+# IsochronInstall.cmake writes the script when all targets are known. A parent project decides itself what it installs.
 set(ISOCHRON_INSTALL_CHECK ${PROJECT_BINARY_DIR}/check_built)
 set(configuration ${CMAKE_BUILD_TYPE})
 if(several_configurations)
@@ -51,10 +52,10 @@ function(isochron_precompiled_headers target)
   endif()
 endfunction()
 
-# isochron_unity_sources(<variable> <source>...): a unity build of the sources of each folder, at most eight a file, so that
-# a change of one waits for few. They compile in half the time; what has no linkage is named once a folder, not once a file.
-# Alone are kernels that are compiled for several instruction sets and, as with CMake's UNITY_BUILD, sources with options of
-# their own, which are to be set before. (That property has no way to give a folder's sources options.)
+# isochron_unity_sources(<variable> <source>...): a unity build of the sources of each folder, at most eight per file, so that a
+# change of one recompiles few. They compile in half the time; names without linkage must be unique per folder, not per file.
+# Kernels that are compiled for several instruction sets stay separate, as do sources with options of their own, as with CMake's
+# UNITY_BUILD; set these options before. (That property has no way to give options to a folder's sources.)
 function(isochron_unity_sources result)
   set(alone)
   set(folders)
@@ -107,8 +108,8 @@ function(isochron_optimize_less folder)
   set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O1>)
 endfunction()
 
-# isochron_library(<folder> DEPENDS <public targets> PRIVATE <private targets> WITHOUT <sources>): every source below the
-# folder, but for those.
+# isochron_library(<folder> DEPENDS <public targets> PRIVATE <private targets> WITHOUT <sources>): every source below the folder,
+# except for the WITHOUT sources.
 function(isochron_library folder)
   cmake_parse_arguments(ARG "" "" "DEPENDS;PRIVATE;WITHOUT" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cc)
@@ -134,8 +135,8 @@ function(isochron_library folder)
   install(TARGETS ${target} EXPORT isochronTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endfunction()
 
-# isochron_public_headers(): installs isochron.h, which lists the public headers, and all that these include. The others are
-# private.
+# isochron_public_headers(): installs isochron.h, which lists the public headers, and every header that these include. All other
+# headers are private.
 function(isochron_public_headers)
   set(found isochron.h)
   set(left isochron.h)

@@ -141,7 +141,7 @@ class Tree:
 
     @functools.cached_property
     def all_options(self):
-        """Of every command, and of the scripts."""
+        """The options of every command, and of the scripts."""
         texts = [text for path, text in self.sources.items() if path.endswith((".py", ".sh"))]
         if self.command:
             texts += [self.help_of(name, *more) or "" for name in self.subcommands()
@@ -210,7 +210,7 @@ class Checker:
             self.report(offset, f"link to #{anchor}, which is no heading of {goal}")
 
     def code(self, offset, text, block):
-        """What may stand in a block as well as in a line."""
+        """Checks what may appear in a block as well as in a line."""
         for match in INCLUDE.finditer(text):
             if not self.tree.exists(match[1]):
                 self.report(offset + match.start(), f"header {match[1]} isn't there")

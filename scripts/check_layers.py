@@ -29,8 +29,8 @@ PROGRAM_FOLDERS = ("apps", "examples", "bench")
 EVERYTHING = "isochron.h"  # the library in one include, for programs alone; it stands beside the folders
 BESIDE_EVERYTHING = ("isochron/apps/allocation_counter.h",)  # changes what a program is linked with
 OTHER_FOLDERS = ("tests", "scripts", "cmake")
-# Headers below these, and those of this name anywhere, are not installed, so they may use the libraries behind the
-# kernels.
+# Headers in these folders, and headers with this name ending in any folder, are not installed, so they may use the libraries
+# behind the kernels.
 PRIVATE_FOLDERS = ("backends/cpu/", "backends/cuda/")
 PRIVATE_NAME = "-inl.h"
 FOREIGN_HEADER = re.compile(
@@ -39,7 +39,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 USING_NAMESPACE = re.compile(r"^\s*using\s+namespace\b")
 CODE_SUFFIXES = (".h", ".cc", ".cu", ".py", ".sh", ".cmake", ".txt")
 MAX_LINES = 600
-MAX_ROOMS = 15  # in a folder; a source with its headers is one
+MAX_ROOMS = 15  # per folder; a source and its headers count as one
 # A gradient is written in other ops, so their families use one another.
 FOLDERS_IN_CIRCLES = ("ops/",)
 # Each of their sources is a program of its own.

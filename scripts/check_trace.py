@@ -14,7 +14,7 @@ import sys
 NUMBER = (int, float)
 CATEGORIES = {"step", "phase", "call", "kernel", "team", "capture", "data", "file", "memory", "event"}
 METADATA = {"process_name": ("name", str), "thread_name": ("name", str), "thread_sort_index": ("sort_index", int)}
-# Of each kind of event: the keys that it must have and those that it may have, with their types.
+# For each kind of event: the keys that it must have and those that it may have, with their types.
 REQUIRED = {"ph": str, "name": str, "pid": int, "tid": int}
 KINDS = {
     "X": ({"cat": str, "ts": NUMBER, "dur": NUMBER}, {"args": dict}),

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# The command with what it takes to run it on another machine, as an archive: scripts/device-bundle.sh COMMAND ARCHIVE
+# Archives the command with everything needed to run it on another machine: scripts/device-bundle.sh COMMAND ARCHIVE
 #
-# Holds bin/isochron and, where it lies beside COMMAND, bin/core_test, which tests the driver's contract, both stripped; lib,
-# their libraries but for the C and C++ ones, and libcudadevrt.a where the toolkit is; scripts/first-device.sh, bench/peers,
-# datasets and docs, which it reads. NVIDIA's other libraries are the machine's: those of the toolkit or of python3's
+# Contains bin/isochron and, if it is next to COMMAND, bin/core_test, which tests the driver's contract, both stripped; lib, with
+# their libraries except for the C and C++ ones, and libcudadevrt.a if the toolkit is installed; scripts/first-device.sh and what
+# it reads: bench/peers, datasets and docs. NVIDIA's other libraries come from the machine: those of the toolkit or of python3's
 # wheels. Fails above 60 MiB.
 set -euo pipefail
 command=$(realpath "$1")

@@ -35,8 +35,8 @@ CASES = ["tiny", "mlp", "cnn", "resnet20", "lstm", "gpt"]
 PRECISIONS = ["f32", "mixed_bf16"]
 MOST_STACK = 40  # bytes: calls of printf, which tell of indices out of range, and the sine of huge numbers
 MOST_SHARED = 48 << 10
-MORE_NODES = 2  # than listed: of two ways that take as long, one may have a launch more
-# Entries of .nv.info: a format, an attribute, and either a value of two bytes or a size and so much more.
+MORE_NODES = 2  # than listed: of two equally fast ways, one may have one more launch
+# Entries of .nv.info: a format, an attribute, and either a two-byte value or a size followed by that many bytes.
 SIZED, FRAME_SIZE, REGISTERS = 4, 0x11, 0x2F
 LOAD_CODES = {0x381, 0x981}  # LDG, without and with a descriptor; bits 73 to 75 of an instruction tell how wide it is
 WIDE, DOUBLE = 6, 5
@@ -100,7 +100,7 @@ def kernels_of(elf):
 
 
 def copy_all(paths, folder):
-    """With their times, where it can be; another process may replace or remove what is kept at the same time."""
+    """Copies the files with their times, if possible; another process may replace or remove cached files meanwhile."""
     for path in paths:
         partial = folder / f".{path.name}.{os.getpid()}"
         with contextlib.suppress(OSError):
@@ -155,7 +155,7 @@ def summary(label, kernels, seconds, nodes, chain):
 
 
 def worse(now, before):
-    """([what of a kernel shall never get worse, and is], [what else is worse than it was])."""
+    """([what is worse and must never be], [what else is worse than it was]) for a kernel."""
     found, else_found = [], []
     if now.stack > before.stack:
         found.append(f"{now.stack} bytes of stack, {before.stack} before")
@@ -167,7 +167,7 @@ def worse(now, before):
 
 
 def compared(record, before):
-    """([errors], [what is only told]) of a case's record beside the one that is listed, or None."""
+    """([errors], [what is only reported]) for a case's record compared with the listed one, or None."""
     if before is None:
         return [], [f"{record['of']}: not in the list"]
     same = record.get("compiler") == before.get("compiler")
@@ -193,7 +193,7 @@ def self_test():
         kernels = {name: list(kernel._replace(**changes))}
         return {"of": "9.0 gpt f32", "compiler": compiler, "nodes": nodes, "chain": 80, "kernels": kernels}
 
-    # What is planted, how many errors it is, and how many differences that are only told.
+    # What is planted, the number of errors it causes, and the number of differences that are only reported.
     planted = {
         "nothing": (record(), 0, 0),
         "what is better": (record(stack=0, registers=30, loads_16=6), 0, 0),

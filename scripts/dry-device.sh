@@ -24,7 +24,7 @@ mkdir -p "$root"/{bin,tmp,proc,dev,device,driver,environment/bin,lib64}
 ln -s bin "$root/sbin"
 tar -C "$root/device" -xzf "$bundle"
 cp -L "$driver/libcuda.so.1" "$root/driver"
-# NVIDIA's libraries as their wheels have them, found by the python3 beside them.
+# NVIDIA's libraries, laid out as in their wheels, where the python3 next to them finds them.
 mkdir -p "$root/environment/lib/python3/site-packages/nvidia/all/lib"
 packages=$root/environment/lib/python3/site-packages/nvidia/all/lib
 find -L "$libraries" \( -name 'libnvrtc*.so.*' -o -name 'libnvJitLink.so.*' \) ! -name '*alt*' ! -path '*/stubs/*' \
@@ -35,13 +35,13 @@ for program in bash sh env timeout awk sed grep cut tail mkdir dirname cat wc sl
   path=$(command -v "$program") || continue
   case $path in /*) cp -L "$path" "$root/bin/$program" ;; esac
 done
-# What they and the command need of the system's libraries, where it has them.
+# The system libraries that they and the command need, at the same paths as on the system.
 { ldd "$root"/bin/* 2>/dev/null || true; ldd "$root/device/bin/isochron"; } |
   grep -o '/[^ ]*\.so[^ ]*' | sort -u | while read -r library; do
   mkdir -p "$root$(dirname "$library")"
   cp -L -n "$library" "$root$library"
 done
-for library in libdl.so.2 librt.so.1 libpthread.so.0; do  # what NVIDIA's libraries name
+for library in libdl.so.2 librt.so.1 libpthread.so.0; do  # which NVIDIA's libraries name
   path=$(PATH=$PATH:/sbin:/usr/sbin ldconfig -p | awk -v name=$library '$1 == name && !n++ {print $NF}') || path=
   [ -z "$path" ] || { mkdir -p "$root$(dirname "$path")"; cp -L -n "$path" "$root$path"; }
 done

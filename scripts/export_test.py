@@ -70,14 +70,14 @@ def test_trace(command, folder):
 
 
 class Chromium:
-    """A headless Chromium that is talked to through pipes (the DevTools protocol)."""
+    """A headless Chromium that is controlled through pipes (the DevTools protocol)."""
 
     def __init__(self, program, folder):
         to_it, self.out = os.pipe()
         self.into, from_it = os.pipe()
         self.buffer, self.number = b"", 0
 
-        def put_in_place():  # it reads from 3 and writes to 4
+        def put_in_place():  # Chromium reads from 3 and writes to 4
             reading, writing = os.dup(to_it), os.dup(from_it)
             os.dup2(reading, 3)
             os.dup2(writing, 4)

@@ -47,7 +47,7 @@ mkdir -p "$out" || exit 2
 out=$(cd "$out" && pwd)
 bin=$(cd "$bin" && pwd) || exit 2
 isochron=$bin/isochron
-: >>"$out/steps.jsonl" && before=$(wc -l <"$out/steps.jsonl") || exit 2  # steps of pieces that ran before
+: >>"$out/steps.jsonl" && before=$(wc -l <"$out/steps.jsonl") || exit 2  # lines of pieces that ran earlier
 export ISOCHRON_DATASETS=${ISOCHRON_DATASETS:-$here/datasets}
 own_libraries=${LD_LIBRARY_PATH:-}  # what python3 runs with
 [ -d "$here/lib" ] && export LD_LIBRARY_PATH=$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
@@ -55,10 +55,10 @@ on_device=(--device cuda)
 if [ -n "$dry" ]; then
   [ -e "$dry/libcuda.so.1" ] || { echo "there is no libcuda.so.1 in $dry" >&2; exit 2; }
   export LD_LIBRARY_PATH=$dry${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-  on_device+=(--plain-kernels)  # NVIDIA's libraries of kernels want a driver of theirs
-  export ISOCHRON_CACHE=off     # all is compiled, and none of it kept for devices
+  on_device+=(--plain-kernels)  # NVIDIA's kernel libraries need NVIDIA's driver
+  export ISOCHRON_CACHE=off     # everything is compiled, and nothing is cached for real devices
 fi
-# What is under way ends with this script: it would slow whatever comes next.
+# Running jobs end with this script: they would slow down whatever comes next.
 end_all() { kill $(jobs -rp) 2>/dev/null; wait; exit 143; }
 trap end_all TERM INT
 
@@ -89,7 +89,7 @@ step() {
     return 1
   fi
 }
-# A function that makes a step, beside others, at most $jobs at a time.
+# Runs a function that makes a step in parallel with others, at most $jobs at a time.
 also() {
   while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
   { trap end_all TERM INT; "$@"; } &
@@ -99,7 +99,7 @@ models="regress mlp digits lenet resnet20 lstm gru tcn gpt"
 precisions="f32 tf32 mixed_bf16 mixed_f16 mixed_fp8"
 cases="tiny mlp cnn resnet20 unet lstm gpt"
 
-# Whether a program that is the device's is to be run.
+# Whether a program that comes with the device is to be run.
 has() { [ -z "$dry" ] || command -v "$1" >/dev/null; }
 
 # verify_one NAME SECONDS --op|--part WHICH [COMMAND...]: the check of an op or a part, by a command that runs it.
@@ -194,7 +194,7 @@ profile() {
 }
 
 torch() {  # torch NAME CASE VARIANT SECONDS
-  [ -z "$dry" ] || return 0  # which knows when its driver isn't NVIDIA's
+  [ -z "$dry" ] || return 0  # PyTorch detects that the driver isn't NVIDIA's
   step "$1" 150 0 env LD_LIBRARY_PATH="$own_libraries" TORCHINDUCTOR_CACHE_DIR="$out/inductor" \
     python3 "$here/bench/peers/torch_peer.py" --case "$2" --variant "$3" --device cuda --seconds "$4"
 }
@@ -213,7 +213,7 @@ peers() {
       pairs+=("$name $precision $variant")
     done
   done
-  # What is compiled once is kept: all at a time, and no timing beside it.
+  # What is compiled once is kept: compile all at the same time, without timing anything meanwhile.
   for pair in "${pairs[@]}"; do
     read -r name precision variant <<<"$pair"
     also torch "compiled-$name-$precision" "$name" "$variant" 0.1
@@ -265,7 +265,7 @@ for piece in "${pieces[@]}"; do
   rc=$?
   summary "$piece" "$first" $((SECONDS - began))
   [ $rc -ne 0 ] || continue
-  # Where NVRTC or its linker isn't to be had, nothing can be tried.
+  # If NVRTC or its linker isn't available, nothing can be tried.
   [ -n "$dry" ] && [ $piece = check ] && grep -q ' is not found: ' "$out/verify-add.txt" && exit 77
   [ $piece = check ] && exit 1
 done

@@ -20,7 +20,7 @@ cmake --build "$work/build"
 [[ -s $work/prefix/share/doc/isochron/LICENSE ]] || { echo "no license was installed" >&2; exit 1; }
 [[ -n $(ls "$work/prefix/share/isochron/datasets") ]] || { echo "no data sets were installed" >&2; exit 1; }
 if [[ -x $work/prefix/bin/isochron ]]; then
-  # An installation that was moved finds its own data sets, not those of the tree.
+  # An installation that was moved must find its own data sets, not those of the tree.
   mv "$work/prefix" "$work/moved"
   "$work/moved/bin/isochron" --help >/dev/null
   mv "$work/moved/share/isochron/datasets/co2_weekly.csv" "$work/co2.csv"

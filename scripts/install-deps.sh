@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Installs what building and testing Isochron needs and is not there yet (Debian, Ubuntu). On another system it prints
-# what is missing and exits 1. Makes no package-manager call when nothing is missing. `install-deps.sh fuzz` installs what
-# the fuzzers need besides: clang from 15 on, as earlier ones lack _Float16; `install-deps.sh viewers` the programs that
-# open what is exported, `install-deps.sh peers` what the environments of the frameworks to compare with are made with.
+# Installs the missing packages that building and testing Isochron needs (Debian, Ubuntu). On another system it prints what is
+# missing and exits 1. Doesn't call the package manager if nothing is missing. `install-deps.sh fuzz` also installs what the
+# fuzzers need: clang 15 or later, as earlier versions lack _Float16. `install-deps.sh viewers` also installs the programs that
+# open exports, and `install-deps.sh peers` what the environments of the compared frameworks are made with.
 set -euo pipefail
 
 packages=(
@@ -44,8 +44,8 @@ install_debian_packages() {
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
 }
 
-# Elsewhere packages have other names, so ask for what they provide: commands, and headers that the compiler finds. MPI is
-# left out, as the build does without.
+# Elsewhere packages have other names, so check for what they provide: commands, and headers that the compiler finds. MPI is left
+# out, because the build doesn't require it.
 report_missing() {
   local missing=() tool probe header name
   for tool in g++ make cmake ninja git python3 clang-format protoc; do
@@ -79,7 +79,7 @@ fi
 
 if command -v dpkg-query >/dev/null && command -v apt-get >/dev/null; then
   install_debian_packages
-  if [[ ${1:-} == viewers ]]; then  # which Ubuntu has as a snap alone
+  if [[ ${1:-} == viewers ]]; then  # Ubuntu has it only as a snap
     packages=(chromium)
     (install_debian_packages) || echo "Chromium isn't to be had as a package here; tests that need it are skipped" >&2
   fi

@@ -30,7 +30,7 @@ START_SECONDS = 0.5  # about as long as ranks take from their start until MPI ha
 
 
 def train(options, folder):
-    """The command that trains into `folder`, going on where an earlier one was killed."""
+    """The command that trains into `folder` and resumes a run that was killed."""
     command = [options.command, "train", options.model, "--deterministic", "--checkpoint", folder, "--resume",
                "--checkpoint-every", "3", *options.arguments]
     if options.ranks == 1:
@@ -40,7 +40,7 @@ def train(options, folder):
 
 
 def ranks_of(folder):
-    """Processes of the command that train into `folder`, of whatever launcher."""
+    """Processes of the command that train into `folder`, whatever their launcher is."""
     found = []
     for process in pathlib.Path("/proc").glob("[0-9]*"):
         try:
@@ -53,7 +53,7 @@ def ranks_of(folder):
 
 
 def complains(errors):
-    """The alarm of a machine that slowed isn't meant."""
+    """Whether there are messages other than the alarm of a machine that slowed down."""
     return any(line.strip() and "steps take longer" not in line for line in errors.splitlines())
 
 
@@ -65,7 +65,7 @@ class RankKills:
         self.afters, self.ends, self.hung = [], [], 0
 
     def after(self, seconds):
-        """When the next one comes, counted from the first rank's start. Ranks that train take `seconds`."""
+        """When the next kill comes, counted from the first rank's start. Ranks that train take `seconds`."""
         if self.moments.random() < self.starting:
             return self.moments.uniform(0, START_SECONDS)
         return self.moments.uniform(0, seconds)
@@ -107,7 +107,7 @@ class RankKills:
             return True
         took = time.monotonic() - killed
         if not ranks or launcher.returncode == 0:
-            return False  # it had ended by itself a moment before, as those that are killed make the launcher fail
+            return False  # it ended by itself just before; a rank that is killed makes the launcher fail
         end = time.monotonic() + LAUNCHER_SECONDS
         while ranks_of(folder) and time.monotonic() < end:  # they have been told to end
             time.sleep(0.05)

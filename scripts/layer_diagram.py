@@ -45,7 +45,7 @@ def uses():
 
 
 def parts(folder):
-    """Lines that name the folders below `folder`, those first that use none of the others."""
+    """Lines that name the folders below `folder`, beginning with those that use none of the others."""
     used = {path.name: set() for path in (ROOT / folder).iterdir() if any(path.rglob("*.h"))}
     for name in used:
         for path in (ROOT / folder / name).rglob("*"):
@@ -73,7 +73,7 @@ def layers(used):
 
 
 def reduced(folder, used):
-    """Those of the folders it uses that no other of them uses."""
+    """The folders that it uses and that none of its other used folders uses."""
     def below(f):
         return used[f].union(*(below(g) for g in used[f]))
     return sorted(f for f in used[folder] if not any(f in below(g) for g in used[folder]))

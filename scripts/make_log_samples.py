@@ -91,7 +91,7 @@ arguments = transformers.TrainingArguments("out", num_train_epochs=5, per_device
 transformers.Trainer(Model(), arguments, train_dataset=Data(160), eval_dataset=Data(160)).train()
 """
 
-# The two reference scripts aren't packages; what follows prints as they do.
+# The two reference scripts aren't packages; the programs below print in the same way.
 IMAGENET = TQDM + """
 for epoch in range(2):
     for phase, batches in (("Epoch: [{}]".format(epoch), 400), ("Test: ", 100)):

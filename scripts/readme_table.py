@@ -75,7 +75,7 @@ def best_of(measured):
 
 
 def ratio_at(row, threads):
-    """How much faster than the fastest peer on as many threads; "" where one of both wasn't measured."""
+    """How much faster than the fastest peer with as many threads; "" if either wasn't measured."""
     ours = row.get(OURS, {}).get(threads)
     peers = [records[threads]["p50_us"] for name, records in row.items() if name != OURS and threads in records]
     return ratio_text(min(peers) / ours["p50_us"]) if ours and peers else ""
@@ -150,7 +150,7 @@ def table(measured, about):
 
 
 def fastest(measured):
-    """The cases but those in 16 bits beside the fastest peer of each, all at their best thread count."""
+    """The cases, except those in 16 bits, compared with the fastest peer of each, all at their best thread count."""
     best = {key: row for key, row in best_of(measured).items() if "mixed" not in key[1] and OURS in row and len(row) > 1}
     if not best:
         return NOT_MEASURED

@@ -22,7 +22,7 @@ def duration(ns):
 
 
 def ratio(times):
-    """As `ratio_text` (observe/diagnose/report.h) writes it."""
+    """Formats a ratio like `ratio_text` (observe/diagnose/report.h)."""
     return f"{times:.0f}x" if times >= 100 else f"{times:.1f}x" if times >= 10 else f"{times:.2f}x" if times >= 0.1 else f"{times:.2g}x"
 
 
@@ -52,7 +52,7 @@ def markdown_table(columns, rows):
 
 
 def epochs_text(scenario):
-    """A row a loop, a column an epoch, of as many of the document's iterations in each."""
+    """One row per loop and one column per epoch, each with as many of the document's iterations."""
     loops = [loop for loop in scenario["loops"] if loop["epochs_ns"]]
     if not loops:
         return ""

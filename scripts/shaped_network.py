@@ -24,7 +24,7 @@ def run(*words):
 
 
 class Network:
-    """Namespaces rank0, rank1, ... on a bridge in one of their own."""
+    """Namespaces rank0, rank1, ... joined by a bridge in a namespace of its own."""
 
     def __init__(self, rates):
         self.prefix = f"isochron{os.getpid()}-"

@@ -18,7 +18,7 @@ import time
 
 ATTEMPTS = 4
 SKIPPED = 77
-# Named by the report where the machine slowed; true on a busy machine, and nothing that the program did.
+# Causes that the report names if the machine slowed down. They are true on a busy machine, and not the program's fault.
 OF_THE_MACHINE = ("clocks or throttling", "stolen CPU time", "the machine slowed, not the program")
 # (model, options, in the short selection)
 RUNS = [

@@ -12,39 +12,39 @@ class Activity {
  public:
   struct Now {
     int64_t entered = 0;     // collectives that were started
-    int64_t finished = 0;    // of them, in their order
-    const char* label = "";  // of the one under way
-    int64_t bytes = 0;       // its data
-    const char* doing = "";  // between collectives
+    int64_t finished = 0;    // collectives that were finished, in order
+    const char* label = "";  // label of the collective in progress
+    int64_t bytes = 0;       // size of its data in bytes
+    const char* doing = "";  // what the program does between collectives
     int64_t epoch = 0;       // 0: not known
-    int64_t step = 0;        // of the epoch
-    int64_t changes = 0;     // of the last three
+    int64_t step = 0;        // step of the epoch
+    int64_t changes = 0;     // changes of the last three fields
   };
 
-  /// What the program does from now on, such as "computing"; a text that lives as long as the program.
-  /// Returns what it did before.
+  /// Sets what the program does from now on, such as "computing". The text must live as long as the program.
+  /// Returns the previous text.
   const char* set_doing(const char* what) {
     changes_.fetch_add(1, std::memory_order_relaxed);
     return doing_.exchange(what, std::memory_order_relaxed);
   }
-  /// Both from 1.
+  /// Both are counted from 1.
   void set_step(int64_t epoch, int64_t step) {
     epoch_.store(epoch, std::memory_order_relaxed);
     step_.store(step, std::memory_order_relaxed);
     changes_.fetch_add(1, std::memory_order_relaxed);
   }
 
-  // By the group.
+  // Called by the group.
 
   void enter() { entered_.fetch_add(1, std::memory_order_relaxed); }
-  /// The oldest that was entered and isn't finished.
+  /// Describes the oldest collective that has been entered and isn't finished.
   void begin(const char* label, int64_t bytes) {
     label_.store(label, std::memory_order_relaxed);
     bytes_.store(bytes, std::memory_order_relaxed);
   }
   void finish() { finished_.fetch_add(1, std::memory_order_release); }
 
-  /// The parts are read one after another: what changes meanwhile may be of the next moment.
+  /// Reads the fields one after another, so a field that changes meanwhile may be newer than the others.
   Now now() const {
     const int64_t finished = finished_.load(std::memory_order_acquire);
     return {entered_.load(std::memory_order_relaxed), finished,

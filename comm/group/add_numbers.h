@@ -1,11 +1,11 @@
-// a[i] += b[i] over bytes: the one addition of which sums over ranks and micro-batches are made.
+// a[i] += b[i] over bytes. All sums over ranks and micro-batches use this addition.
 #pragma once
 
 #include <cstddef>
 
 namespace isochron::comm {
 
-/// Both hold whole numbers of type T and don't overlap.
+/// `bytes` is a multiple of sizeof(T). The arrays don't overlap.
 template <typename T>
 void add_numbers(std::byte* a, const std::byte* b, size_t bytes) {
   T* const __restrict to = reinterpret_cast<T*>(a);

@@ -1,4 +1,4 @@
-// A text of any length from rank 0 to all others.
+// Broadcasts a text of any length from rank 0 to all other ranks.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace isochron::comm {
 
-/// Rank 0's `own`, on every rank. `label`: as Collective::describe.
+/// Returns rank 0's `own` on every rank. `label`: as in Collective::describe.
 std::string broadcast_text(Group& group, std::string own, const char* label);
 
 }  // namespace isochron::comm

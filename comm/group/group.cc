@@ -19,7 +19,8 @@
 namespace isochron::comm {
 namespace {
 
-/// The ranks compare this many first calls, and then one call whenever the number of calls has doubled.
+/// The ranks compare this many calls at the start, and then one call whenever the number of calls has
+/// doubled.
 constexpr uint32_t kComparedCalls = 64;
 
 /// A collective that is a function, for calls of the host.
@@ -42,7 +43,7 @@ void run_function(Group& group, const char* label, size_t bytes, F function) {
   group.run(collective);
 }
 
-/// Adds up numbers that lie rank by rank.
+/// Adds up numbers that are stored rank by rank.
 template <typename T>
 void add_ranks(std::span<T> numbers, const std::byte* all, int ranks) {
   const T* const each = reinterpret_cast<const T*>(all);
@@ -59,7 +60,7 @@ Group::Group(const std::function<std::unique_ptr<Communicator>()>& open) {
   std::atomic<bool> opened{false};
   thread_ = std::thread([this, &open, &opened] {
     thread_id_ = gettid();
-    flush_subnormals_to_zero();  // sums are those of a step
+    flush_subnormals_to_zero();  // so that sums are computed as in a step
     try {
       communicator_ = open();
       rank_ = communicator_->rank();
@@ -72,7 +73,7 @@ Group::Group(const std::function<std::unique_ptr<Communicator>()>& open) {
       failure_ = std::current_exception();
     }
     opened.store(true);
-    opened.notify_all();  // `open` and `opened` end with the constructor
+    opened.notify_all();  // from here on the constructor may return, which destroys `opened`
     if (!failure_) work_through();
   });
   opened.wait(false, std::memory_order_acquire);
@@ -86,13 +87,13 @@ Group::~Group() { leave(); }
 
 void Group::leave() {
   if (!thread_.joinable()) return;
-  // MPICH's MPI_Abort ends the process by exit(), which comes here.
+  // MPICH's MPI_Abort ends the process with exit(), which calls this function.
   if (ending_.load(std::memory_order_acquire) == kAbort) std::_Exit(exit_status_);
   end(kTogether);
   thread_.join();
 }
 
-/// Wakes the thread, which ends when all that was started before is done.
+/// Wakes the thread, which ends once everything started earlier is done.
 void Group::end(End how) {
   last_ = started_.load(std::memory_order_relaxed) + 1;
   ending_.store(how, std::memory_order_release);
@@ -118,7 +119,7 @@ std::string Group::Call::text() const {
   return bytes > 0 ? fmt::format("{} of {} bytes", label, bytes) : std::string(label);
 }
 
-/// Throws where ranks don't make the same call: the transport would mix up what they send, or wait for ever.
+/// Throws if the ranks don't make the same call: the transport would mix up their data, or wait forever.
 void Group::compare_ranks(const Collective& collective, uint32_t number) {
   Call& own = calls_of_ranks_[static_cast<size_t>(rank_)];
   own = {.content = collective.content_, .bytes = collective.bytes_};
@@ -144,7 +145,7 @@ void Group::run_next() {
   const int64_t began_ns = now_ns();
   try {
     if (!failed_.load(std::memory_order_relaxed) && !abandoned_.load(std::memory_order_acquire)) {
-      const SingleThreadLibraryCall library;  // what MPI allocates is its own
+      const SingleThreadLibraryCall library;  // MPI's allocations don't count as ours
       Collective& collective = *queue_[next % kQueued];
       activity_.begin(collective.label_, static_cast<int64_t>(collective.bytes_));
       if (next < kComparedCalls || std::has_single_bit(next + 1)) compare_ranks(collective, next + 1);
@@ -195,7 +196,7 @@ void Group::start_when_waited_for(Collective& collective) {
   started_.store(number);  // seq_cst: visible before notify_one looks for a waiting thread
 }
 
-/// Returns when its newest start is done.
+/// Returns when the latest start of the collective is done.
 void Group::finish(const Collective& collective) {
   const auto left = [&](uint32_t done) { return static_cast<int32_t>(collective.number_ - done) > 0; };
   uint32_t done = done_.load(std::memory_order_acquire);
@@ -224,7 +225,7 @@ void Group::abandon(Collective& collective) {
   finish(collective);
 }
 
-/// Every rank's numbers go to all, and each adds them up itself.
+/// Gathers every rank's numbers on all ranks; each rank adds them up itself.
 const std::byte* Group::gathered(std::span<const std::byte> own, const char* label) {
   gathered_.resize(std::max(gathered_.size(), own.size() * static_cast<size_t>(size_)));
   gather(own, std::span(gathered_).first(own.size() * static_cast<size_t>(size_)), label);
@@ -270,12 +271,12 @@ void Group::barrier(const char* label) {
 void Group::abort(int exit_status) {
   if (thread_.joinable()) {
     static constexpr auto kPatience = std::chrono::seconds(1);
-    try {  // MPICH's abort may wait for ever for ranks that have left
+    try {  // MPICH's abort may wait forever for ranks that have left
       std::thread([exit_status] {
         std::this_thread::sleep_for(kPatience);
         std::_Exit(exit_status);
       }).detach();
-    } catch (const std::system_error&) {  // no thread is to be had
+    } catch (const std::system_error&) {  // no thread can be started
     }
     exit_status_ = exit_status;
     ending_.store(kAbort, std::memory_order_release);

@@ -25,8 +25,8 @@
 
 namespace isochron::comm {
 
-/// One collective, prepared ahead: it may be started any number of times, but not again before it is waited
-/// for. It outlives its last wait.
+/// A collective that is prepared in advance. It may be started any number of times, but each start must be
+/// waited for before the next. It must outlive its last wait.
 class Collective {
  public:
   Collective() = default;
@@ -42,12 +42,13 @@ class Collective {
   }
 
  protected:
-  /// On the group's thread or in `wait`. Returns the bytes that this rank sent. Allocates nothing.
+  /// Runs on the group's thread or in `wait`. Returns the number of bytes that this rank sent. Allocates
+  /// nothing.
   virtual size_t run(Communicator& communicator) = 0;
 
  private:
   friend class Group;
-  uint32_t number_ = 0;  // of its newest start
+  uint32_t number_ = 0;  // number of the latest start
   const char* label_ = "collective";
   size_t bytes_ = 0;
   uint64_t content_ = 0;
@@ -57,8 +58,8 @@ class Collective {
 struct CommunicationStats {
   int64_t calls = 0;
   int64_t bytes_sent = 0;  // by this rank
-  int64_t busy_ns = 0;     // in calls of the transport: waiting for others included
-  int64_t exposed_ns = 0;  // that callers spent waiting for collectives
+  int64_t busy_ns = 0;     // in transport calls, including waiting for other ranks
+  int64_t exposed_ns = 0;  // time that callers spent waiting for collectives
 };
 
 /// All ranks make the same calls in the same order. The ranks compare their first 64 calls, and after that
@@ -66,14 +67,14 @@ struct CommunicationStats {
 /// kCommunication.
 class Group {
  public:
-  /// `open` makes the transport, on the group's thread, which also destroys it; it is used by one thread at a
-  /// time. Throws what `open` throws.
+  /// `open` creates the transport on the group's thread, which also destroys it. Only one thread at a time
+  /// uses the transport. Throws what `open` throws.
   explicit Group(const std::function<std::unique_ptr<Communicator>()>& open);
-  /// Of one rank, whose collectives have nothing to do. Has no thread.
+  /// A group of one rank, whose collectives do nothing. Has no thread.
   Group();
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
-  /// Leaves, unless that was done.
+  /// Leaves the group if `leave` hasn't been called.
   ~Group();
 
   int rank() const { return rank_; }
@@ -81,16 +82,17 @@ class Group {
   /// For messages, such as "Open MPI 4.1.4".
   const std::string& description() const { return description_; }
 
-  /// Queues the collective for the group's thread, after those that were started before. Only one thread at a
-  /// time may call this, `wait` and the functions below. Throws kCommunication once the transport has failed.
+  /// Queues the collective for the group's thread, after all collectives started earlier. Only one thread at
+  /// a time may call this, `wait` and the functions below. Throws kCommunication once the transport has
+  /// failed.
   void start(Collective& collective);
   /// Returns when the collective has finished its newest run. Throws the error of that run; every later call
   /// throws it too.
   void wait(Collective& collective);
-  /// For a collective that an error left between `start` and `wait`. Queued collectives that haven't begun
-  /// are not run any more, and later calls throw kCommunication, because the ranks are no longer at the same
-  /// collective. Returns once `collective` isn't used any more: if it is running, when all ranks have taken
-  /// part in it.
+  /// Gives up a collective that was started but, because of an error, won't be waited for. Queued collectives
+  /// that haven't begun won't run, and later calls throw kCommunication, because the ranks are no longer at
+  /// the same collective. Returns when `collective` is no longer in use: if it is running, once all ranks
+  /// have taken part in it.
   void abandon(Collective& collective);
   /// Queues the collective without waking the group's thread. Usually the thread that waits for it runs it.
   void start_when_waited_for(Collective& collective);
@@ -99,37 +101,38 @@ class Group {
     wait(collective);
   }
 
-  // `label`: as Collective::describe.
+  // `label`: as in Collective::describe.
 
-  /// Sums over the ranks, in their order, the same bits on each. Allocate for the first of their size alone.
+  /// Sum over the ranks in rank order, with the same bits on every rank. Allocate only on the first call with
+  /// a given size.
   void sum(std::span<double> numbers, const char* label = "sum");
   void sum(std::span<int64_t> numbers, const char* label = "sum");
-  /// `all` is size() x own.size() bytes: those of rank 0 first.
+  /// `all` holds size() * own.size() bytes, rank 0's first.
   void gather(std::span<const std::byte> own, std::span<std::byte> all, const char* label = "gather");
-  /// What `root` has goes to all others.
+  /// Copies the `data` of `root` to all other ranks.
   void broadcast(std::span<std::byte> data, int root = 0, const char* label = "broadcast");
   void barrier(const char* label = "barrier");
 
   /// Closes the transport. All ranks must take part. After that no collective may be started.
   void leave();
-  /// Ends all ranks, this process included, also while a collective waits for others.
+  /// Ends all ranks, including this process, even while a collective waits for other ranks.
   [[noreturn]] void abort(int exit_status);
 
   CommunicationStats stats() const;
-  /// Of the transport. Waits for the collective under way.
+  /// The transport's arrival times. Waits for the collective in progress.
   Arrivals arrivals();
-  /// How long the group's thread has waited for a core that others had; takes some us.
+  /// How long the group's thread has waited for a core while other threads used it. Takes a few us.
   int64_t core_wait_ns() const { return thread_id_ > 0 ? isochron::core_wait_ns(thread_id_) : 0; }
-  /// What travels with the sums of an update.
+  /// The notes that ranks exchange along with the sums of each update.
   RankNotes& notes() { return notes_; }
   const RankNotes& notes() const { return notes_; }
-  /// What this rank does, for those that wait for it.
+  /// What this rank is doing, for the ranks that wait for it.
   Activity& activity() { return activity_; }
   const Activity& activity() const { return activity_; }
 
  private:
   enum End : int { kNot, kTogether, kAbort };
-  static constexpr uint32_t kQueued = 256;  // the most that are started and not done
+  static constexpr uint32_t kQueued = 256;  // maximum number started and not done
 
   void work_through();
   void run_next();
@@ -144,7 +147,7 @@ class Group {
   std::mutex working_;  // held by the thread that calls the transport
   std::unique_ptr<Communicator> communicator_;
   Collective* queue_[kQueued] = {};
-  /// What a rank calls, for others to compare.
+  /// A rank's call, for comparison with the calls of other ranks.
   struct Call {
     uint64_t content = 0, bytes = 0;
     char label[48] = {};
@@ -153,11 +156,11 @@ class Group {
   };
   void compare_ranks(const Collective& collective, uint32_t number);
   std::vector<Call> own_call_, calls_of_ranks_;  // one for each rank
-  std::atomic<uint32_t> started_{0};             // counts, which may wrap
+  std::atomic<uint32_t> started_{0};             // counts of collectives, which may wrap
   std::atomic<uint32_t> done_{0};
   std::atomic<int> ending_{kNot};
-  uint32_t last_ = 0;    // the number of an end together; written before ending_ is set
-  int exit_status_ = 0;  // of an abort
+  uint32_t last_ = 0;    // number of the entry at which all ranks leave; written before ending_ is set
+  int exit_status_ = 0;  // for abort
   std::atomic<bool> failed_{false};
   std::exception_ptr failure_;  // written before failed_ is set
   std::atomic<bool> abandoned_{false};

@@ -7,7 +7,7 @@ namespace isochron::comm {
 namespace {
 
 constexpr size_t kSliceUnit = 256;        // bytes, so that slices begin at whole cache lines
-constexpr size_t kBlockBytes = 16 << 10;  // summed over all ranks while it is in the cache
+constexpr size_t kBlockBytes = 16 << 10;  // bytes that are summed over all ranks while they are in the cache
 
 size_t total_of(const std::vector<TreeSum::Run>& runs) {
   size_t bytes = 0;
@@ -32,7 +32,7 @@ TreeSum::TreeSum(int ranks, Run run, size_t slice_bytes)
   describe("reduce_scatter", slices_.total_bytes);
 }
 
-/// The part of the numbers that begins at byte `at`: a += b.
+/// Computes a += b for the part of the numbers that begins at byte `at`.
 void TreeSum::add(size_t at, std::byte* a, const std::byte* b, size_t bytes) const {
   size_t begin = 0;  // of the run
   for (const Run& run : runs_) {

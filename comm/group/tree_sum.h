@@ -1,4 +1,4 @@
-// Sums over ranks whose bits don't depend on how many ranks there are.
+// Sums over ranks, with bits that don't depend on the number of ranks.
 #pragma once
 
 #include <vector>
@@ -7,25 +7,26 @@
 
 namespace isochron::comm {
 
-/// Adds up numbers over the ranks, in place: ((r0 + r1) + (r2 + r3)) + ..., the binary tree over positions 0,
-/// 1, 2, ..., in which a position beyond the last rank adds nothing. Where every rank's numbers are such a
-/// sum over 2^k parts, in order, the result is the tree's over all parts: equal bits for every split of them.
-/// Ranks exchange slices, add them up themselves and exchange the sums, so that each sends and receives as
-/// many bytes as in any other all-reduce, 2 (N - 1) / N of them.
+/// Adds up numbers over the ranks, in place, as ((r0 + r1) + (r2 + r3)) + ..., a binary tree over positions
+/// 0, 1, 2, .... A position beyond the last rank adds nothing. If every rank's numbers are themselves such a
+/// sum over 2^k parts, in order, the result is the tree's sum over all parts, so every split of the parts
+/// gives equal bits. Ranks exchange slices, add them up and exchange the sums. Each rank therefore sends and
+/// receives as many bytes as in any other all-reduce: 2 (N - 1) / N times the data.
 class TreeSum final : public Collective {
  public:
-  /// Numbers of one dtype, f64, f32 or i64, one after another.
+  /// Consecutive numbers of one dtype: f64, f32 or i64.
   struct Run {
     DType dtype = DType::kF32;
     size_t bytes = 0;
   };
-  /// `runs` lie back to back. Throws kDtypeMismatch.
+  /// The `runs` are contiguous in memory. Throws kDtypeMismatch.
   TreeSum(int ranks, std::vector<Run> runs);
-  /// Of which every rank gets its slice alone (reduce-scatter): slices of equal bytes, cut between numbers.
+  /// A sum of which every rank gets only its own slice (reduce-scatter). Slices have equal sizes and are cut
+  /// between numbers.
   TreeSum(int ranks, Run run, size_t slice_bytes);
   size_t scratch_bytes() const { return static_cast<size_t>(ranks_) * slices_.slice_bytes; }
   const Slices& slices() const { return slices_; }
-  /// Before it is started. Both are aligned to 64 bytes.
+  /// Call this before it is started. Both pointers are aligned to 64 bytes.
   void bind(std::byte* numbers, std::byte* scratch) {
     numbers_ = numbers;
     scratch_ = scratch;

@@ -7,10 +7,11 @@
 
 namespace isochron::comm {
 
-/// All ranks of this run: one process alone, unless comm::join() (comm/launch/join.h) has found others. What
-/// takes a group and is given none takes this one.
+/// The group of all ranks of this run: this process alone, unless comm::join() (comm/launch/join.h) has found
+/// others. Code that takes a group uses this one by default.
 const std::shared_ptr<Group>& world();
-/// For `join` and tests: what `world` gives from now on; null: one process alone. Not thread-safe.
+/// For `join` and tests: sets the group that `world` returns from now on. Null: this process alone. Not
+/// thread-safe.
 void set_world(std::shared_ptr<Group> group);
 
 }  // namespace isochron::comm

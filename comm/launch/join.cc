@@ -15,12 +15,12 @@ namespace isochron::comm {
 
 namespace {
 
-/// What the end of the process needs to know of its beginning.
+/// What `join` keeps for the end of the process.
 struct Joined {
   Launch launch;
   LaunchWatchOptions watch;
 };
-Joined* g_joined = nullptr;  // for the process's life
+Joined* g_joined = nullptr;  // never deleted
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// The one line by which a program trains on all ranks that a launcher started:
+// One line makes a program train on all ranks that a launcher started:
 //
 //   isochron::comm::join();  // mpirun -np 4 ./program
 #pragma once
@@ -22,18 +22,18 @@ struct Launch;
 /// wait for this rank, and leaving waits for them. `watch`: when to report that this rank waits for others
 /// while MPI starts or ends, and when to give up.
 ///
-/// Throws kInvalidArgument for environment variables of the launcher that make no sense, kUnsupported where
-/// MPI or the module for it can't be loaded, kCommunication where MPI fails or is another than the
-/// launcher's.
+/// Throws kInvalidArgument for invalid environment variables of the launcher, kUnsupported if MPI or its
+/// module can't be loaded, and kCommunication if MPI fails or isn't the launcher's MPI.
 const std::shared_ptr<Group>& join(const LaunchWatchOptions& watch = {});
 
-/// The compute threads that `join` gives to a rank which was started like that.
+/// The number of compute threads that `join` gives to a rank that was started like this.
 int threads_of_rank(const Launch& launch);
 /// How many cores a rank may count on, by the same rule.
 int cores_of_rank(const Launch& launch);
-/// Threads of a rank that may use `usable` cores, of `local_size` ranks on the machine: an equal share. A
-/// rank is bound where its cores (`own`) are fewer than its launcher's; then these are what is shared, and
-/// its own are all it takes. Not bound, it can use no more than all of them together.
+/// The number of threads for a rank that may use `usable` cores: an equal share among the `local_size` ranks
+/// on the machine. A rank is bound if it has fewer cores (`own`) than its launcher (`launchers`). In that
+/// case the launcher's cores are shared, and the rank uses at most its own. Otherwise the `usable` cores are
+/// shared.
 int share_of_cores(int usable, int own, int launchers, int local_size);
 
 }  // namespace isochron::comm

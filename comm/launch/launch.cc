@@ -47,7 +47,7 @@ const Mpi& mpi_of(std::string_view name) {
 
 std::string module_name(const Mpi& mpi) { return fmt::format("libisochron_{}.so", mpi.name); }
 
-/// Null where it is unset or empty.
+/// Null if it is unset or empty.
 const char* variable(const char* name) {
   const char* const text = std::getenv(name);
   return text != nullptr && *text != '\0' ? text : nullptr;
@@ -60,7 +60,7 @@ std::optional<int> number_in(std::string_view text, int least) {
   return value;
 }
 
-/// The first of `names` that is set.
+/// The value of the first of `names` that is set.
 std::optional<int> number(std::initializer_list<const char*> names, int least) {
   for (const char* name : names) {
     const char* const text = variable(name);
@@ -81,13 +81,13 @@ int needed(std::initializer_list<const char*> names, int least, const char* pres
   return *value;
 }
 
-/// The entry for this machine in a list such as "2(x3),1": tasks a node, in the order of nodes.
+/// The entry for this machine in a list such as "2(x3),1", which holds the tasks per node, in node order.
 std::optional<int> slurm_local_size() {
   const char* list = variable("SLURM_STEP_TASKS_PER_NODE");
   if (list == nullptr) list = variable("SLURM_TASKS_PER_NODE");
   const std::optional<int> node = number({"SLURM_NODEID"}, 0);
   if (list == nullptr || !node) return std::nullopt;
-  int64_t first = 0;  // node of the entry
+  int64_t first = 0;  // first node of the entry
   for (std::string_view rest = list; !rest.empty();) {
     std::string_view entry = rest.substr(0, rest.find(','));
     rest.remove_prefix(std::min(entry.size() + 1, rest.size()));
@@ -134,7 +134,8 @@ std::optional<Launch> from_pmi() {
                     slurm ? slurm_local_size() : number({"MPI_LOCALNRANKS"}, 1));
 }
 
-/// srun --mpi=pmix. Without a variable of PMI's, srun has started processes that may be nothing of MPI's.
+/// For srun --mpi=pmix. If no PMI variable is set, the processes that srun started may have nothing to do
+/// with MPI.
 std::optional<Launch> from_pmix() {
   constexpr const char* kRank = "PMIX_RANK";
   if (variable(kRank) == nullptr || from_open_mpi()) return std::nullopt;
@@ -146,8 +147,8 @@ std::optional<Launch> from_pmix() {
 }
 
 void* load(const std::string& path, const Mpi& mpi) {
-  // Its symbols for all, as parts of MPI that it loads in turn may count on them. It stays: MPI can't be
-  // unloaded safely.
+  // RTLD_GLOBAL, because MPI components that the module loads may need its symbols. The module is never
+  // unloaded, because MPI can't be unloaded safely.
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (library == nullptr) {
     const char* const reason = dlerror();
@@ -165,7 +166,7 @@ Function* function_of(void* library, const std::string& path, const char* name) 
   return reinterpret_cast<Function*>(function);
 }
 
-/// Empty where it is in none of the folders.
+/// Empty if none of the folders contains it.
 std::string find_module(const Mpi& mpi, const std::vector<std::string>& folders) {
   for (const std::string& folder : folders) {
     const fs::path path = fs::path(folder) / module_name(mpi);
@@ -175,10 +176,10 @@ std::string find_module(const Mpi& mpi, const std::vector<std::string>& folders)
   return "";
 }
 
-constexpr char kLoads = '+', kFails = '-';  // begins what the child says: a version, or why not
+constexpr char kLoads = '+', kFails = '-';  // start of the child's answer: a version or a reason follows
 constexpr unsigned kMostSeconds = 10;
 
-/// What the child does.
+/// Runs in the child process.
 std::string try_module(const std::string& path, const Mpi& mpi) {
   try {
     void* const library = load(path, mpi);
@@ -191,7 +192,7 @@ std::string try_module(const std::string& path, const Mpi& mpi) {
   }
 }
 
-/// What try_module returns in a child process.
+/// Runs try_module in a child process and returns its result.
 std::string tried_by_child(const std::string& path, const Mpi& mpi) {
   const auto failed = [&](const std::string& why) {
     return fmt::format("{}{} can't be loaded: {}", kFails, path, why);
@@ -231,7 +232,7 @@ std::optional<Launch> detect_launch() {
   for (auto* const reader : {&from_open_mpi, &from_pmi, &from_pmix}) {
     std::optional<Launch> launch = reader();
     if (!launch) continue;
-    // Below two launchers, one within the other, the choice says which is meant.
+    // If one launcher runs within another, the choice says which one is meant.
     const bool chosen = launch->mpi == wanted;
     if (!found || chosen) found = std::move(launch);
     if (chosen || wanted.empty()) break;

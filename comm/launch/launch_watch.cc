@@ -21,7 +21,7 @@ using State = LocalRank::State;
 constexpr nanoseconds kTick = std::chrono::milliseconds(250);
 constexpr nanoseconds kShortestTick = std::chrono::milliseconds(5);
 constexpr int kTicksOfPatience = 8;
-constexpr nanoseconds kLeeway = std::chrono::seconds(1);  // for the rank that says why the run ends
+constexpr nanoseconds kLeeway = std::chrono::seconds(1);  // time for the rank that reports why the run ends
 
 nanoseconds tick_of(const LaunchWatchOptions& options) {
   nanoseconds shortest = std::min(options.patience, options.end_after_loss);
@@ -29,7 +29,7 @@ nanoseconds tick_of(const LaunchWatchOptions& options) {
   return std::clamp(shortest / kTicksOfPatience, kShortestTick, kTick);
 }
 
-/// Does a lower rank of this machine wait too? Then it tells.
+/// Is a lower rank of this machine also waiting? If so, that rank reports.
 bool lower_rank_tells(std::span<const LocalRank> ranks, int own) {
   return std::ranges::any_of(
       ranks, [&](const LocalRank& rank) { return rank.rank < own && rank.state == State::kAtIt; });
@@ -107,9 +107,9 @@ LaunchWatch::~LaunchWatch() {
 
 void LaunchWatch::watch() {
   const BackgroundWork background;
-  prctl(PR_SET_NAME, phase_name(phase_));  // for the other ranks, which look for it
+  prctl(PR_SET_NAME, phase_name(phase_));  // the other ranks look for this name
   const nanoseconds tick = tick_of(options_);
-  nanoseconds waited{0};  // a process that was stopped and goes on hasn't waited meanwhile
+  nanoseconds waited{0};  // doesn't include time for which this process was stopped
   auto then = std::chrono::steady_clock::now();
   std::unique_lock lock(mutex_);
   while (!over_.wait_for(lock, tick, [&] { return ending_; })) {
@@ -126,7 +126,7 @@ bool LaunchWatch::look(nanoseconds waited) {
   const std::vector<LocalRank> ranks =
       launcher_ > 0 ? local_ranks(launcher_, phase_name(phase_)) : std::vector<LocalRank>{};
   const LaunchView view{launch_, phase_, std::chrono::duration<double>(waited).count(), ranks};
-  // At the end ranks leave once they are done.
+  // When MPI ends, ranks leave as soon as they are done.
   if (phase_ == LaunchPhase::kEnd || absent_ranks(view) == 0) all_there_ = waited;
   const bool others_tell = lower_rank_tells(ranks, launch_.rank);
   const nanoseconds leeway = others_tell ? kLeeway : nanoseconds(0);

@@ -1,6 +1,6 @@
-// LaunchWatch: names the rank for which the others wait while MPI starts, and while it ends. Both take all
-// ranks. One that stands still, or that has ended in a way in which its launcher sees no failure, has the
-// others wait for ever, and no collective call is there to watch (comm/watch/watchdog.h).
+// LaunchWatch: names the rank that the others wait for while MPI starts, and while it ends. Both need all
+// ranks. If a rank hangs, or has ended in a way that its launcher doesn't see as a failure, the others wait
+// forever, and there is no collective call to watch (comm/watch/watchdog.h).
 #pragma once
 
 #include <chrono>
@@ -17,25 +17,25 @@
 namespace isochron::comm {
 
 enum class LaunchPhase { kStart, kEnd };
-/// "starting MPI", "ending MPI"; so a thread is called meanwhile, which has room for 15 characters.
+/// "starting MPI", "ending MPI". A thread has this name meanwhile, so it has at most 15 characters.
 const char* phase_name(LaunchPhase phase);
 
-/// What is known of the others.
+/// What is known about the other ranks.
 struct LaunchView {
   const Launch& launch;
   LaunchPhase phase;
   double waited_s = 0;
-  std::span<const LocalRank> ranks;  // of this machine, this one too
+  std::span<const LocalRank> ranks;  // on this machine, including this rank
 };
-/// How many ranks of this machine have no process; 0 where none is known.
+/// How many ranks of this machine have no process; 0 if no process is known.
 int absent_ranks(const LaunchView& view);
 /// "rank 0 of 3 has been starting MPI for 60 s, which takes all ranks: rank 2 (process 4711) is stopped".
 std::string launch_wait_text(const LaunchView& view);
 
 class LaunchWatch {
  public:
-  /// Watches until its end. `launch` must outlive it; `launcher`: the process that has started the ranks of
-  /// this machine, 0 where it isn't known.
+  /// Watches until it is destroyed. `launch` must outlive it. `launcher`: the process that started the ranks
+  /// of this machine, 0 if unknown.
   LaunchWatch(LaunchPhase phase, const Launch& launch, LaunchWatchOptions options,
               pid_t launcher = launcher_process());
   LaunchWatch(const LaunchWatch&) = delete;
@@ -52,7 +52,7 @@ class LaunchWatch {
   LaunchWatchOptions options_;
   const pid_t launcher_;
 
-  // The thread's own.
+  // Used only by the thread.
   std::chrono::nanoseconds all_there_{0};  // when all ranks of this machine were last seen
   std::chrono::nanoseconds next_tell_;
 

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The inner launcher's first, where one is started within another's job.
+// The inner launcher's variable comes first, if one launcher was started within another's job.
 constexpr std::string_view kRankVariables[] = {"OMPI_COMM_WORLD_RANK=", "PMI_RANK=", "PMIX_RANK="};
 
 std::optional<int> number_of(std::string_view text) {
@@ -32,10 +32,10 @@ struct Process {
   char state = '?';  // of proc_pid_stat(5)
 };
 
-/// Nothing where it has ended.
+/// Nothing if it has ended.
 std::optional<Process> process_of(pid_t id) {
   const std::string text = text_of(fs::path("/proc") / std::to_string(id) / "stat");
-  const size_t name_end = text.rfind(") ");  // names may hold brackets and blanks
+  const size_t name_end = text.rfind(") ");  // names may contain parentheses and spaces
   if (name_end == std::string::npos || name_end + 4 >= text.size()) return std::nullopt;
   const std::string_view rest = std::string_view(text).substr(name_end + 4);
   const std::optional<int> parent = number_of(rest.substr(0, rest.find(' ')));
@@ -43,7 +43,7 @@ std::optional<Process> process_of(pid_t id) {
   return Process{*parent, text[name_end + 2]};
 }
 
-/// Which rank its environment says that it is.
+/// The rank that the environment of the process gives it.
 std::optional<int> rank_of(pid_t id, RankVariables variables) {
   const std::string environment = text_of(fs::path("/proc") / std::to_string(id) / "environ");
   for (const std::string_view variable : variables) {
@@ -66,7 +66,7 @@ bool has_thread(pid_t id, std::string_view name) {
   return false;
 }
 
-/// Every process by its parent.
+/// All processes, keyed by their parents.
 std::multimap<pid_t, std::pair<pid_t, Process>> processes() {
   std::multimap<pid_t, std::pair<pid_t, Process>> all;
   std::error_code none;
@@ -115,7 +115,7 @@ std::vector<LocalRank> local_ranks(pid_t launcher, std::string_view at_it, RankV
   const auto [begin, end] = all.equal_range(launcher);
   for (auto child = begin; child != end; ++child) {
     const pid_t id = child->second.first;
-    const std::optional<int> rank = rank_of(id, variables);  // one that has ended has no environment
+    const std::optional<int> rank = rank_of(id, variables);  // a process that has ended has no environment
     if (!rank) continue;
     LocalRank found{*rank, id};
     std::vector<std::pair<pid_t, Process>> family = {child->second};

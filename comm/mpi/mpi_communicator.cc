@@ -1,5 +1,5 @@
-// A communicator over MPI. This one file is compiled once for each implementation that the build has found
-// (cmake/IsochronMpi.cmake), into a module (module.h); so it uses of this project only what headers have, and
+// A communicator over MPI. This one file is compiled into a module (module.h) once for each implementation
+// that the build has found (cmake/IsochronMpi.cmake). It may therefore use only headers of this project and
 // core/base/error.cc.
 #define MPICH_SKIP_MPICXX 1
 #define OMPI_SKIP_MPICXX 1
@@ -28,10 +28,10 @@ namespace isochron::comm {
 namespace {
 
 constexpr int kExitStatus = 6;                       // exit_code(kCommunication)
-constexpr size_t kMostBytes = size_t{1} << 30;       // of one message: MPI counts with int
+constexpr size_t kMostBytes = size_t{1} << 30;       // of one message: MPI's counts are of type int
 enum Tag : int { kAllToAllTag = 1, kAllGatherTag };  // ranks that disagree don't read each other's data
 
-/// "Open MPI 4.1.4", "MPICH 4.0.2"; or what the library says of itself, up to the end of the line.
+/// "Open MPI 4.1.4", "MPICH 4.0.2"; for another library, the first line of its own version text.
 std::string library_version() {
   char buffer[MPI_MAX_LIBRARY_VERSION_STRING] = {};
   int length = 0;
@@ -60,17 +60,17 @@ std::string error_text(int code) {
 using std::chrono::microseconds;
 using std::chrono::nanoseconds;
 
-constexpr nanoseconds kMovedData = microseconds(5);  // a look that took this long has moved data
-constexpr nanoseconds kPoll = microseconds(10);      // most of what others send comes within
+constexpr nanoseconds kMovedData = microseconds(5);  // a poll that took this long has moved data
+constexpr nanoseconds kPoll = microseconds(10);      // most messages arrive within this time
 constexpr nanoseconds kYield = std::chrono::milliseconds(2);
 constexpr nanoseconds kLongestNap = microseconds(100);
 constexpr nanoseconds kShortestNap = microseconds(2);
-constexpr nanoseconds kLostCore = microseconds(500);  // a yield that took this long has let others compute
+constexpr nanoseconds kLostCore = microseconds(500);  // a yield that took this long let other threads compute
 constexpr nanoseconds kStaysShared = std::chrono::milliseconds(50);
-constexpr int kNapPart = 8;                    // a nap lasts this part of the time that nothing has moved
+constexpr int kNapPart = 8;                    // a nap lasts 1/kNapPart of the time since data last moved
 constexpr unsigned long kTimerSlackNs = 1000;  // 50 us by default, which is more than most naps
 
-/// Sleeps as long as asked for, without the slack that the thread's other sleeps have.
+/// Sleeps for `duration`, with less timer slack than the thread's other sleeps.
 void nap(nanoseconds duration) {
   const int slack = prctl(PR_GET_TIMERSLACK);
   prctl(PR_SET_TIMERSLACK, kTimerSlackNs);
@@ -78,12 +78,12 @@ void nap(nanoseconds duration) {
   if (slack > 0) prctl(PR_SET_TIMERSLACK, static_cast<unsigned long>(slack));
 }
 
-/// Looks again and again until `complete()`. MPI's own waits spin, on cores that the computation needs: here
-/// the thread gives way between two looks, which costs least where other ranks do the same on this core, and
-/// naps when nothing has moved for a while. Naps begin short: a rank that waited for one that naps would
-/// otherwise nap longer than that one, and hand the delay back with the next call, and so on. Where others
-/// compute on the core, giving way to them costs a slice of theirs, which is milliseconds: there it polls
-/// for a moment and then naps, and gets the core back when the nap is over.
+/// Polls `complete()` until it returns true. MPI's own waits spin, on cores that the computation needs. Here
+/// the thread yields between two polls, which costs least if other ranks do the same on this core, and naps
+/// if no data has moved for a while. Naps begin short: otherwise a rank that waits for a napping rank would
+/// nap longer than that rank, pass the delay back with the next call, and so on. If other threads compute on
+/// the core, yielding to them costs one of their time slices, which is milliseconds. The thread then polls
+/// for a moment and naps, and gets the core back when the nap is over.
 class Waiting {
  public:
   template <typename Look>
@@ -92,7 +92,7 @@ class Waiting {
     Clock::time_point idle_since = before;
     while (!complete()) {
       const Clock::time_point now = Clock::now();
-      if (now - before > kMovedData) idle_since = now;  // and the next piece is about to come
+      if (now - before > kMovedData) idle_since = now;  // the next piece will follow soon
       const nanoseconds idle = now - idle_since;
       const bool shared = now < shared_until_;
       const bool yields = !shared && idle < kYield;
@@ -111,7 +111,7 @@ class Waiting {
 
  private:
   using Clock = std::chrono::steady_clock;
-  Clock::time_point shared_until_{};  // as far as is known, others compute on the core
+  Clock::time_point shared_until_{};  // until then, other threads are assumed to compute on the core
 };
 
 class MpiCommunicator final : public Communicator {
@@ -123,8 +123,8 @@ class MpiCommunicator final : public Communicator {
             "MPI has been started in this process before, and starts once; open one communicator");
     int provided = MPI_THREAD_SINGLE;
     check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
-    // What fails from here on is thrown with MPI started: the launcher ends all ranks where one ends like
-    // that.
+    // Errors from here on are thrown after MPI has started. If a rank ends that way, the launcher ends all
+    // ranks.
     description_ = library_version();
     require(provided >= MPI_THREAD_SERIALIZED, ErrorCode::kUnsupported, "mpi",
             "{} doesn't let threads call it in turns (MPI_THREAD_SERIALIZED); install one that does",
@@ -164,7 +164,7 @@ class MpiCommunicator final : public Communicator {
     });
   }
 
-  // Not MPI_Iallgatherv with MPI_IN_PLACE: Open MPI 4.1 has had faults in non-blocking collectives in place.
+  // Not MPI_Iallgatherv with MPI_IN_PLACE: Open MPI 4.1 has had bugs in in-place non-blocking collectives.
   void all_gather(std::byte* data, const Slices& slices) override {
     if (size_ > 1 && slices.total_bytes > 0) ++arrivals_.calls;
     exchange("all_gather", kAllGatherTag, slices.slice_bytes, [&](int peer) {
@@ -183,7 +183,7 @@ class MpiCommunicator final : public Communicator {
     require(type != MPI_DATATYPE_NULL && count >= 0, ErrorCode::kInvalidArgument, "comm",
             "all_reduce of {} {}; it adds f32, f64 or i64, from 0 elements on", count, dtype_name(dtype));
     in_pieces(static_cast<size_t>(count) * dtype_size(dtype), [&](size_t begin, size_t bytes) {
-      // Its own memory, as in place isn't to be relied on (see all_gather).
+      // Uses separate memory, because in-place operation isn't reliable (see all_gather).
       if (addends_.size() < bytes) addends_.resize(bytes);
       std::memcpy(addends_.data(), data + begin, bytes);
       check(MPI_Iallreduce(addends_.data(), data + begin, static_cast<int>(bytes / dtype_size(dtype)), type,
@@ -225,7 +225,7 @@ class MpiCommunicator final : public Communicator {
     size_t receive_bytes;
   };
 
-  /// Sends to and receives from each other rank what `peer_of` says of it; no message is longer than
+  /// Exchanges with each other rank the data that `peer_of` gives for that rank. No message is longer than
   /// `most_bytes`.
   template <typename PeerOf>
   void exchange(const char* what, int tag, size_t most_bytes, const PeerOf& peer_of) {
@@ -254,7 +254,7 @@ class MpiCommunicator final : public Communicator {
     }
   }
 
-  /// run(begin, bytes) of pieces that MPI can count.
+  /// Calls run(begin, bytes) for pieces that are small enough for MPI's counts.
   template <typename Run>
   static void in_pieces(size_t total_bytes, const Run& run) {
     for (size_t begin = 0; begin < total_bytes; begin += kMostBytes) {
@@ -264,7 +264,7 @@ class MpiCommunicator final : public Communicator {
 
   MPI_Request* request(int index) { return &requests_[static_cast<size_t>(index)]; }
 
-  /// Waits for the first `count` requests, of which the first `timed` receive from `senders_`.
+  /// Waits for the first `count` requests. The first `timed` of these receive from `senders_`.
   void complete(int count, const char* what, int timed = 0) {
     if (count == 0) return;
     int code = MPI_SUCCESS;
@@ -310,12 +310,12 @@ class MpiCommunicator final : public Communicator {
   int rank_ = 0;
   int size_ = 1;
   bool failed_ = false;
-  std::atomic<int> abort_status_{0};  // of abort_call; 0: none
+  std::atomic<int> abort_status_{0};  // set by abort_call; 0: none
   std::string description_;
   std::vector<MPI_Request> requests_;
   std::vector<MPI_Status> statuses_;
-  std::vector<int> completed_;   // requests, at one look
-  std::vector<size_t> senders_;  // of the requests that receive
+  std::vector<int> completed_;   // requests that one poll found completed
+  std::vector<size_t> senders_;  // of the receive requests
   Arrivals arrivals_;
   std::vector<std::byte> addends_;
 };

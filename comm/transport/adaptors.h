@@ -1,4 +1,4 @@
-// Adaptors: communicators that add one thing to another one, which they own. They may be stacked in any
+// Adaptors: communicators that own another communicator and add one thing to it. They may be stacked in any
 // order.
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace isochron::comm {
 
-/// What all adaptors share: calls are passed through, between `before` and `after`.
+/// The base of all adaptors: passes each call on, between `before` and `after`.
 class CommunicatorAdaptor : public Communicator {
  public:
   explicit CommunicatorAdaptor(std::unique_ptr<Communicator> upstream) : upstream_(std::move(upstream)) {}
@@ -30,31 +30,31 @@ class CommunicatorAdaptor : public Communicator {
   Arrivals arrivals() const override { return upstream_->arrivals(); }
   [[noreturn]] void abort(int exit_status) override {
     upstream_->abort(exit_status);
-    __builtin_unreachable();  // GCC doesn't see it of virtual calls
+    __builtin_unreachable();  // GCC ignores [[noreturn]] on virtual calls
   }
   void abort_call(int exit_status) override { upstream_->abort_call(exit_status); }
 
  protected:
   virtual void before(const Call&) {}
-  /// Not called where the call has thrown.
+  /// Not called if the call has thrown.
   virtual void after(const Call&) {}
 
  private:
   const std::unique_ptr<Communicator> upstream_;
 };
 
-/// A link of a cluster's network, played on one machine: a call lasts at least as long as its traffic
-/// (`traffic_of`) takes on a link that sends and receives `bytes_per_second` at once. What is left of that
-/// time is slept, so that the cores are free as they are while a real wire works.
+/// A link of a cluster's network, simulated on one machine. A call takes at least as long as its traffic
+/// (`traffic_of`) takes on a link that sends and receives `bytes_per_second` at the same time. The rest of
+/// that time is slept, so that the cores are free, as they are while a real network transfers data.
 class SlowLink final : public CommunicatorAdaptor {
  public:
   struct Options {
-    std::chrono::nanoseconds latency{0};  // once a call; twice for all_reduce, which answers
+    std::chrono::nanoseconds latency{0};  // once per call; twice for all_reduce, which also returns sums
     double bytes_per_second = 1e9;
   };
   /// Throws kInvalidArgument for a negative latency, or unless bytes_per_second > 0.
   SlowLink(std::unique_ptr<Communicator> upstream, const Options& options);
-  /// How long this call lasts at least on this rank; 0 in a group of one.
+  /// The minimum duration of this call on this rank; 0 in a group of one.
   std::chrono::nanoseconds least_duration(const Call& call) const;
 
  private:
@@ -65,13 +65,14 @@ class SlowLink final : public CommunicatorAdaptor {
   std::chrono::steady_clock::time_point begin_;
 };
 
-/// Fails the N-th collective call, counted from 1, and all later ones, with kCommunication: run a test for
-/// every N. The calls aren't passed on, so other ranks wait until this one aborts or is destroyed.
+/// Makes the N-th collective call, counted from 1, and all later ones throw kCommunication, so that a test
+/// can be run for every N. Failing calls aren't passed on, so other ranks wait until this rank aborts or its
+/// communicator is destroyed.
 class FailingCommunicator final : public CommunicatorAdaptor {
  public:
   FailingCommunicator(std::unique_ptr<Communicator> upstream, int64_t failing)
       : CommunicatorAdaptor(std::move(upstream)), failing_(failing) {}
-  /// Whether the N-th call has come.
+  /// Whether the N-th call has been made.
   bool failed() const { return calls_ >= failing_; }
 
  private:
@@ -81,19 +82,20 @@ class FailingCommunicator final : public CommunicatorAdaptor {
   int64_t calls_ = 0;
 };
 
-/// What a RecordingCommunicator keeps; outlives it, and may be read by any thread at any time.
+/// The calls that a RecordingCommunicator has recorded. Outlives it, and may be read by any thread at any
+/// time.
 class CallRecord {
  public:
   static constexpr size_t kDefaultMostCalls = 4096;
-  /// Keeps the first `most_calls` calls; later ones are counted only.
+  /// Keeps the first `most_calls` calls and only counts later ones.
   explicit CallRecord(size_t most_calls = kDefaultMostCalls);
 
   void add(const Call& call, const Traffic& traffic);
-  /// Those kept, in their order.
+  /// The calls that were kept, in order.
   std::vector<Call> calls() const;
   int64_t count() const;
   int64_t count(CallKind kind) const;
-  /// Of all calls together.
+  /// The total over all calls.
   Traffic traffic() const;
   void clear();
 
@@ -105,7 +107,7 @@ class CallRecord {
   Traffic traffic_;
 };
 
-/// Writes every call that succeeds into a record, with this rank's traffic. Allocates nothing once made.
+/// Adds every successful call to a record, with this rank's traffic. Allocates nothing after construction.
 class RecordingCommunicator final : public CommunicatorAdaptor {
  public:
   RecordingCommunicator(std::unique_ptr<Communicator> upstream, CallRecord& record)

@@ -1,4 +1,4 @@
-// A collective call as data: what adaptors record, what ranks compare, and what it costs on a link.
+// A collective call as data: adaptors record it, ranks compare it, and its cost on a link is derived from it.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ inline constexpr int kCallKindCount = 5;
 /// "all_to_all".
 std::string_view call_kind_name(CallKind kind);
 
-/// One call, without its memory. Calls that belong together are equal on all ranks.
+/// One call, without its buffers. Matching calls are equal on all ranks.
 struct Call {
   CallKind kind = CallKind::kBarrier;
   DType dtype = DType::kU8;  // of all_reduce
@@ -37,8 +37,9 @@ struct Call {
   std::string text() const;
 };
 
-/// What a rank sends and receives where every rank sends to every other one directly; an all_reduce is an
-/// all_to_all of slices and an all_gather of their sums. A barrier is an empty message to each.
+/// What a rank sends and receives if every rank sends directly to every other rank. An all_reduce counts as
+/// an all_to_all of slices and an all_gather of their sums. A barrier counts as an empty message to each
+/// rank.
 struct Traffic {
   int64_t messages_sent = 0;
   int64_t messages_received = 0;

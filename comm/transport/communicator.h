@@ -1,7 +1,7 @@
-// Communicator: what moves bytes between the processes (ranks) that train together. Implementations: MPI
-// (comm/mpi/mpi_communicator.cc, a module that is loaded below a launcher alone), threads of one process for
-// tests (thread_communicator.h), and adaptors around another one (adaptors.h). Programs use comm::Group
-// (comm/group/group.h), whose thread alone calls a communicator.
+// Communicator: moves bytes between the processes (ranks) that train together. Implementations: MPI
+// (comm/mpi/mpi_communicator.cc, a module that is loaded only under a launcher), threads of one process for
+// tests (thread_communicator.h), and adaptors around another communicator (adaptors.h). Programs use
+// comm::Group (comm/group/group.h), which is the only caller of a communicator.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ struct Slices {
 
   size_t begin(int rank) const { return std::min(total_bytes, static_cast<size_t>(rank) * slice_bytes); }
   size_t bytes(int rank) const { return begin(rank + 1) - begin(rank); }
-  /// Slices whose length is a multiple of `unit` bytes, but for the last one that isn't empty.
+  /// Slices whose length is a multiple of `unit` bytes, except for the last non-empty one.
   static Slices of(size_t total_bytes, int ranks, size_t unit) {
     const size_t units = (total_bytes + unit - 1) / unit;
     const auto count = static_cast<size_t>(ranks);
@@ -36,7 +36,7 @@ struct Slices {
 /// at about the same time, so that these times show differences between the links.
 struct Arrivals {
   int64_t calls = 0;
-  std::vector<int64_t> total_ns;  // of each rank, 0 of this one; empty where the transport doesn't tell
+  std::vector<int64_t> total_ns;  // for each rank, 0 for this one; empty if the transport doesn't measure it
 };
 
 /// The collective calls. Every rank makes the same calls in the same order with equal sizes. A call returns
@@ -46,18 +46,18 @@ struct Arrivals {
 class Communicator {
  public:
   virtual ~Communicator() = default;
-  /// From 0.
+  /// Counted from 0.
   virtual int rank() const = 0;
   virtual int size() const = 0;
   /// For messages, such as "Open MPI 4.1.4".
   virtual std::string description() const = 0;
 
   /// Sends slice r of `data` to rank r, and receives this rank's slice from each rank r at `received` + r *
-  /// slice_bytes; its own stays where it is, and isn't copied. `received` doesn't overlap `data`.
+  /// slice_bytes. This rank's own slice stays in `data` and isn't copied. `received` doesn't overlap `data`.
   virtual void all_to_all(const std::byte* data, std::byte* received, const Slices& slices) = 0;
-  /// Slice r of `data`, which rank r has, goes to all others, in place.
+  /// Sends slice r of `data` from rank r to all other ranks, in place.
   virtual void all_gather(std::byte* data, const Slices& slices) = 0;
-  /// The sums over all ranks, in place, in an order of the transport's own. f32, f64, i64.
+  /// Sums over all ranks, in place, in an order that the transport chooses. f32, f64 or i64.
   virtual void all_reduce(std::byte* data, int64_t count, DType dtype) = 0;
   virtual void broadcast(std::span<std::byte> data, int root) = 0;
   virtual void barrier() = 0;

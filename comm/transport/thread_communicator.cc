@@ -16,13 +16,14 @@ namespace isochron::comm {
 
 namespace {
 
-/// What the ranks of a group share: what each is calling, and a barrier that ends early where one has left.
+/// The state that the ranks of a group share: each rank's call, and a barrier that ends early if a rank has
+/// left.
 class Board {
  public:
   struct Entry {
     Call call;
     const std::byte* source = nullptr;
-    std::byte* target = nullptr;  // of all_reduce: written by all ranks, each its own elements
+    std::byte* target = nullptr;  // of all_reduce; each rank writes its own range of elements to it
   };
 
   explicit Board(int ranks) : entries_(static_cast<size_t>(ranks)) {}
@@ -30,7 +31,8 @@ class Board {
   int size() const { return static_cast<int>(entries_.size()); }
   const Entry& entry(int rank) const { return entries_[static_cast<size_t>(rank)]; }
 
-  /// Waits until all ranks have called; from then until `leave_call`, entries are read without a lock.
+  /// Waits until all ranks have made their calls. From then until `leave_call`, entries are read without a
+  /// lock.
   void enter_call(int rank, const Entry& own) {
     std::unique_lock lock(mutex_);
     entries_[static_cast<size_t>(rank)] = own;
@@ -50,7 +52,7 @@ class Board {
       fail(ErrorCode::kCommunication, "comm", "{} can't be completed: {}", own.call.text(), ended_);
     }
   }
-  /// Waits until no rank reads another one's memory any more. All ranks are on their way here.
+  /// Waits until no rank reads another rank's memory any more. All ranks are certain to call this.
   void leave_call() {
     std::unique_lock lock(mutex_);
     const uint64_t round = round_;
@@ -58,14 +60,14 @@ class Board {
     changed_.wait(lock, [&] { return round_ != round; });
   }
 
-  /// No further call can be completed, for this reason; the first one is told.
+  /// From now on no call can be completed, for this reason. The first reason is the one that is reported.
   void end(std::string reason) {
     const std::lock_guard lock(mutex_);
     set_ended(std::move(reason));
   }
 
  private:
-  /// The first whose call isn't that of rank 0; 0: there is none.
+  /// The first rank whose call differs from rank 0's; 0 if there is none.
   int differing_rank() const {
     for (int rank = 1; rank < size(); ++rank) {
       if (entry(rank).call != entry(0).call) return rank;
@@ -90,7 +92,7 @@ class Board {
   std::string ended_;  // empty: calls can be completed
 };
 
-/// Sums of the ranks' elements [begin, end), in the order of ranks, written to all ranks.
+/// Sums the ranks' elements [begin, end) in rank order, and writes the sums to all ranks.
 template <typename T>
 void reduce_elements(const Board& board, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; ++i) {
@@ -184,7 +186,8 @@ class ThreadCommunicator final : public Communicator {
   }
 
  private:
-  /// `copy_from` copies the slice of a peer and returns its bytes. Where told, adds when each has come.
+  /// `copy_from` copies a peer's slice and returns its size in bytes. Adds each peer's arrival time to
+  /// `total_ns` if it isn't null.
   template <typename CopyFrom>
   void receive(const CopyFrom& copy_from, int64_t* total_ns = nullptr) const {
     using Clock = std::chrono::steady_clock;
@@ -229,7 +232,7 @@ void run_thread_group(int ranks, const std::function<void(Communicator&)>& body)
   std::mutex mutex;
   std::exception_ptr first;
   std::vector<std::jthread> threads;
-  auto members = make_thread_group(ranks);  // gone before threads are joined, should one not start
+  auto members = make_thread_group(ranks);  // destroyed before the threads are joined if one fails to start
   threads.reserve(members.size());
   for (auto& member : members) {
     threads.emplace_back([&body, &mutex, &first, own = std::move(member)]() mutable {

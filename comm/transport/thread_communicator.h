@@ -1,4 +1,4 @@
-// A communicator whose ranks are threads of one process: what tests use instead of a launcher.
+// A communicator whose ranks are threads of one process. Tests use it instead of a launcher.
 #pragma once
 
 #include <chrono>
@@ -10,23 +10,23 @@
 
 namespace isochron::comm {
 
-/// How long a message of so many bytes takes from one rank to another; null: as long as copying it.
+/// How long a message of `bytes` bytes takes from one rank to another. Null: as long as copying it.
 using LinkModel = std::function<std::chrono::nanoseconds(int from, int to, size_t bytes)>;
 
-/// One member a rank, in the order of ranks. Each is used by one thread at a time. Sums are added in the
-/// order of ranks, so they are equal on all ranks and the same in every run.
+/// Returns one communicator per rank, in rank order. Each is used by one thread at a time. Sums are added in
+/// rank order, so they are equal on all ranks and the same in every run.
 ///
-/// The ranks compare their calls: where these differ, all of them throw kCommunication naming both. A member
-/// that is destroyed has left: calls of the others that need it, waiting or later, throw kCommunication
-/// naming its rank. `abort` does the same to the others and throws kCommunication itself, as it can't end a
-/// thread.
+/// The ranks compare their calls. If the calls differ, all ranks throw kCommunication naming both calls. A
+/// rank leaves when its communicator is destroyed: other ranks' calls that need it, waiting or later, throw
+/// kCommunication naming that rank. `abort` has the same effect on the other ranks and throws kCommunication
+/// itself, as it can't end a thread.
 ///
-/// `link` is that of the slices of all_to_all and all_gather, which travel at the same time. Throws
+/// `link` applies to the slices of all_to_all and all_gather, which are sent at the same time. Throws
 /// kInvalidArgument unless 1 <= ranks.
 std::vector<std::unique_ptr<Communicator>> make_thread_group(int ranks, const LinkModel& link = {});
 
-/// Runs `body` once a rank, each on a thread of its own with its member, and joins them. A rank whose body
-/// ends or throws leaves the group then, so the others don't wait for it. Rethrows what was thrown first.
+/// Runs `body` once per rank, each on its own thread with its own communicator, and joins the threads. A rank
+/// whose body ends or throws leaves the group, so the others don't wait for it. Rethrows the first exception.
 void run_thread_group(int ranks, const std::function<void(Communicator&)>& body);
 
 }  // namespace isochron::comm

@@ -18,7 +18,7 @@ constexpr size_t kMostTextBytes = 64;
 
 uint32_t checksum_of(std::string_view text) { return crc32c(std::as_bytes(std::span(text))); }
 
-/// In one line, and not too long for the file.
+/// The text on one line, cut to fit into the file.
 std::string line_of(std::string_view text) {
   std::string line(text.substr(0, kMostTextBytes));
   std::ranges::replace_if(
@@ -26,7 +26,7 @@ std::string line_of(std::string_view text) {
   return line;
 }
 
-/// Fields in the order of the file.
+/// Reads fields in the order of the file.
 class Reader {
  public:
   explicit Reader(std::string_view text) : rest_(text) {}

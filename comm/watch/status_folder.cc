@@ -19,8 +19,8 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "rank-";
 
-/// A file is opened anew for every write and read: only then do file systems over a network show others what
-/// is new.
+/// A file is opened again for every write and read, because network file systems show other machines' changes
+/// only then.
 class OpenedFile {
  public:
   OpenedFile(const fs::path& path, int flags)
@@ -57,7 +57,7 @@ StatusFolder::~StatusFolder() {
   thread_.join();
   std::error_code ignored;
   fs::remove(file_of(rank_), ignored);
-  ::rmdir(path_.c_str());  // fails while it holds anything
+  ::rmdir(path_.c_str());  // fails while the folder isn't empty
 }
 
 fs::path StatusFolder::file_of(int rank) const { return path_ / fmt::format("{}{}", kPrefix, rank); }
@@ -130,7 +130,7 @@ void StatusFolder::work() {
   }
 }
 
-/// Where it can't be written, the others find an old one or none.
+/// If the file can't be written, the other ranks find an old one or none.
 void StatusFolder::write(const RankStatus& own) {
   const fs::path path = file_of(rank_);
   const std::string text = status_text(own);
@@ -161,7 +161,7 @@ void StatusFolder::look(int64_t now_ns) {
     const std::scoped_lock lock(mutex_);
     SeenRank& seen = seen_[static_cast<size_t>(rank)];
     seen.present = present;
-    if (!status || status->run != run_ || status->rank != rank) continue;  // the one before may still do
+    if (!status || status->run != run_ || status->rank != rank) continue;  // keeps the previous status
     if (!seen.status || seen.status->beat != status->beat) seen.changed_ns = now_ns;
     seen.status = std::move(status);
   }

@@ -16,17 +16,16 @@
 
 namespace isochron::comm {
 
-/// What is known here of a rank.
+/// What is known here about a rank.
 struct SeenRank {
   std::optional<RankStatus> status = {};  // the newest that could be read
-  int64_t changed_ns = 0;                 // when it was seen to change
-  bool present = false;                   // at the newest look
+  int64_t changed_ns = 0;                 // when it was last seen to change
+  bool present = false;                   // its file existed at the latest look
 };
 
 class StatusFolder {
  public:
-  /// `folder` and those above it are made where they aren't there. Of what others write, only what belongs to
-  /// the same run counts.
+  /// Creates `folder` and its parents if they don't exist. Only files of the same run count.
   StatusFolder(std::filesystem::path folder, uint64_t run, int rank, int ranks);
   StatusFolder(const StatusFolder&) = delete;
   StatusFolder& operator=(const StatusFolder&) = delete;
@@ -38,15 +37,15 @@ class StatusFolder {
   /// If the thread is still busy with an earlier call, this call replaces the pending one. `now_ns` is the
   /// caller's clock.
   void exchange(const RankStatus& own, bool look, int64_t now_ns);
-  /// As of the newest look, a rank each.
+  /// The result of the latest look, one entry per rank.
   std::vector<SeenRank> seen() const;
-  /// How long the file system has owed an answer.
+  /// How long the file system has failed to answer.
   int64_t unanswered_ns(int64_t now_ns) const;
 
-  /// Removes what runs before have left in `folder`.
+  /// Removes what earlier runs have left in `folder`.
   static void clear(const std::filesystem::path& folder);
   /// Removes folders directly in `parent` whose names begin with `prefix` and in which nothing has changed
-  /// for a day: those of runs that were killed.
+  /// for a day. They belong to runs that were killed.
   static void remove_old(const std::filesystem::path& parent, std::string_view prefix);
 
  private:
@@ -58,8 +57,8 @@ class StatusFolder {
   const std::filesystem::path path_;
   const uint64_t run_;
   const int rank_, ranks_;
-  std::optional<Leftover> leftover_;  // the own file
-  mutable std::mutex mutex_;          // of what follows
+  std::optional<Leftover> leftover_;  // this rank's file
+  mutable std::mutex mutex_;          // protects the members below
   std::condition_variable changed_;
   std::optional<RankStatus> next_;
   bool look_next_ = false;

@@ -9,7 +9,7 @@
 namespace isochron::comm {
 namespace {
 
-constexpr size_t kMostNamed = 4;  // ranks with a sentence of their own
+constexpr size_t kMostNamed = 4;  // ranks that get their own sentence
 
 /// "rank 1 (host b, process 4711)".
 std::string name_of(const RankStatus& status) {
@@ -28,7 +28,7 @@ std::string doing_text(const RankStatus& status, const std::string& before_place
   return fmt::format("{}{}, at {}", status.doing, before_place, place);
 }
 
-/// What holds a rank up that doesn't run, or has yet to enter what others wait for.
+/// What holds up a rank that doesn't run, or that has yet to enter the collective that the others wait for.
 std::string missing_text(const RankView& view, const RankStatus& own, double still_s, bool first) {
   const RankStatus& status = *view.status;
   const int64_t number = own.finished + 1;
@@ -48,7 +48,7 @@ std::string missing_text(const RankView& view, const RankStatus& own, double sti
   return text + fmt::format("; it has been {}", doing_text(status, " for " + seconds_text(status.doing_s)));
 }
 
-/// Sentences, the first of which begins with a small letter, as it comes behind the program's name.
+/// Appends a sentence. The first one begins with a lower-case letter, because it follows the program's name.
 void add_sentence(std::string& text, std::string sentence) {
   if (!text.empty()) {
     text += ' ';
@@ -153,7 +153,7 @@ std::string wait_text(const WaitView& view) {
 }
 
 void print_message(const std::string& text) {
-  // Threads call this that have nobody to tell where standard error can't be written to.
+  // Ignores errors: the calling threads have nobody to report to if standard error can't be written.
   const std::string line = fmt::format("isochron: {}\n", text);
   std::fwrite(line.data(), 1, line.size(), stderr);
   std::fflush(stderr);

@@ -1,4 +1,4 @@
-// Of a rank that waits for others: which of them it waits for, as far as their files say, in sentences.
+// Sentences that say which ranks a waiting rank waits for, as far as the ranks' files show it.
 #pragma once
 
 #include <span>
@@ -11,16 +11,16 @@ namespace isochron::comm {
 /// A rank as another one sees it.
 struct RankView {
   std::optional<RankStatus> status = {};  // none: nothing is known
-  double unchanged_s = 0;                 // of the status
+  double unchanged_s = 0;                 // how long the status has stayed the same
   bool present = true;                    // it has a file
 
-  /// Its process still counts: it isn't one that stands still.
+  /// Whether the status still changes, that is, the process doesn't hang.
   bool alive(double still_s) const { return status && unchanged_s < still_s; }
 };
 
 struct WaitView {
-  const RankStatus& own;            // which waits
-  std::span<const RankView> ranks;  // all, in order; the own one isn't looked at
+  const RankStatus& own;            // status of the waiting rank
+  std::span<const RankView> ranks;  // all ranks in order; this rank's own entry isn't used
   double still_s = 0;               // a process whose status hasn't changed for this long counts as hung
   double unanswered_s = 0;          // how long the folder hasn't answered
   const std::string& folder;
@@ -32,10 +32,10 @@ std::string collective_text(const RankStatus& waiting);
 std::string size_text(int64_t bytes);
 std::string seconds_text(double seconds);
 std::string list_text(std::span<const int> ranks);
-/// To standard error, behind "isochron: ", if that can be written to.
+/// Writes `text` to standard error, prefixed with "isochron: ", if that can be written to.
 void print_message(const std::string& text);
 
-/// What the rank does that ends all of them; its status doesn't change after that.
+/// What the rank that ends all ranks is doing. Its status doesn't change after that.
 inline constexpr const char* kEndingTheRun = "ending the run";
 
 /// Is a lower rank also waiting, or ending the run? Then that rank reports, and this one doesn't.

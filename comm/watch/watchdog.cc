@@ -30,7 +30,7 @@ constexpr nanoseconds kShortestTick = std::chrono::milliseconds(10);
 constexpr int kLooksOfWait = 16;  // as a wait grows, others' files are read less often
 constexpr nanoseconds kLeeway = std::chrono::seconds(15);  // for the reporting rank to end all ranks
 
-/// What rank 0 has decided.
+/// The settings that rank 0 has chosen for all ranks.
 struct Decided {
   uint64_t run;
   int64_t patience_ns;

@@ -1,15 +1,14 @@
-// Watchdog: names the rank for which the others wait. A rank that stands still (a stopped process, a file
-// system that hangs, a deadlock) has all others wait in their next collective without an end; MPI says
-// nothing of it.
+// Watchdog: names the rank that the others wait for. If a rank hangs (a stopped process, a file system that
+// doesn't answer, a deadlock), all others wait forever in their next collective, and MPI doesn't report it.
 //
 //   comm::join();
 //   comm::Watchdog watchdog(comm::world(), {.folder = "/shared/run-7/ranks"});
 //   trainer.fit(...);
 //
-// Every rank keeps a small file up to date, in a folder that all ranks see (comm/watch/rank_status.h). Where
-// one has waited in a collective for longer than its patience it reads the others' files, and the lowest rank
-// that waits tells who is missing. Nothing compares the clocks of machines: a rank whose file stays the same
-// stands still, as seen by the clock of the one that reads it.
+// Every rank keeps a small file up to date, in a folder that all ranks see (comm/watch/rank_status.h). A rank
+// that has waited in a collective for longer than its patience reads the other ranks' files, and the lowest
+// waiting rank reports which ranks are missing. Clocks of different machines are never compared: a rank
+// counts as hung if its file stays the same for long enough by the reader's clock.
 #pragma once
 
 #include <chrono>
@@ -29,25 +28,26 @@ namespace isochron::comm {
 
 /// Rank 0's options apply to all ranks, except for the two functions.
 struct WatchdogOptions {
-  /// How long a rank waits in one collective before it tells; again after twice as long, four times, ...
+  /// How long a rank waits in one collective before it reports; again after twice as long, four times, ...
   std::chrono::nanoseconds patience = std::chrono::seconds(60);
-  /// How long it waits before all ranks end; 0: for ever.
+  /// How long a rank waits before all ranks end; 0: forever.
   std::chrono::nanoseconds end_after = std::chrono::nanoseconds(0);
-  /// For the files, seen by all ranks; made where it isn't there. Empty: one in the system's temporary
-  /// folder, which the ranks of one machine share.
+  /// The folder for the files, seen by all ranks; created if it doesn't exist. Empty: a folder in the
+  /// system's temporary folder, which only ranks on the same machine share.
   std::filesystem::path folder = {};
-  /// Gets each message, on a thread of the watchdog's. Null: to standard error, behind "isochron: ".
+  /// Receives each message, on a thread of the watchdog. Null: writes to standard error, prefixed with
+  /// "isochron: ".
   std::function<void(const std::string& text)> tell = {};
-  /// Ends the run, on a thread of the watchdog's, with what there is to say. Null: tells it, and aborts the
-  /// group with the exit status of kCommunication, 6.
+  /// Ends the run, on a thread of the watchdog. The text is the message. Null: passes it to `tell`, and
+  /// aborts the group with the exit status of kCommunication, 6.
   std::function<void(const std::string& text)> end = {};
 };
 
-/// How often a watchdog writes its rank's file and looks whether it waits; `patience`: the shorter of
-/// patience and end, if there is one.
+/// How often a watchdog writes its rank's file and checks whether the rank waits. `patience`: the shorter of
+/// patience and end_after, if end_after is set.
 std::chrono::nanoseconds watchdog_tick(std::chrono::nanoseconds patience);
-/// How long after another it reads the others' files, in a wait of `waited`: ever more seldom, but often
-/// enough that half the patience without a change is a standstill.
+/// The interval at which it reads the others' files in a wait that has lasted `waited`. The interval grows,
+/// but stays short enough that half the patience without a change counts as a hang.
 std::chrono::nanoseconds looks_apart(std::chrono::nanoseconds waited, std::chrono::nanoseconds patience);
 
 class Watchdog {
@@ -59,7 +59,7 @@ class Watchdog {
   /// Removes this rank's file.
   ~Watchdog();
 
-  /// Of the files; empty in a group of one rank.
+  /// The folder of the files; empty in a group of one rank.
   const std::filesystem::path& folder() const { return folder_; }
 
  private:
@@ -78,16 +78,16 @@ class Watchdog {
   std::chrono::nanoseconds tick_{};
   std::optional<StatusFolder> files_;
 
-  // The thread's own. Its clock stands still while the process does: a run that was stopped and goes on
-  // hasn't waited meanwhile.
+  // Used only by the thread. The clock doesn't advance while the process is stopped, so time for which a run
+  // was stopped doesn't count as waiting.
   int64_t watched_ns_ = 0;
   int64_t beat_ = 0;
   Activity::Now before_;
-  int64_t progress_ns_ = 0;  // when a collective was entered or finished, of which one is under way
-  int64_t change_ns_ = 0;    // when it began what it does
+  int64_t progress_ns_ = 0;  // when a collective was last finished, or waiting began or ended
+  int64_t change_ns_ = 0;    // when the rank began what it is doing
   int64_t next_look_ns_ = 0;
-  int64_t next_tell_ns_ = 0;        // after so long a wait
-  std::optional<RankStatus> told_;  // of the wait that was told of
+  int64_t next_tell_ns_ = 0;        // length of the wait at which it next reports
+  std::optional<RankStatus> told_;  // of the wait that was reported
 
   std::mutex mutex_;
   std::condition_variable ended_;

@@ -25,7 +25,7 @@ constexpr Int checked_mul(Int a, Int b, std::string_view where = "size") {
   return result;
 }
 
-/// In bytes; what threads write apart from one another lies in different ones.
+/// Bytes of a cache line. Data that different threads write is kept in different cache lines.
 inline constexpr size_t kCacheLine = 64;
 
 /// The smallest multiple of `alignment` (a power of two) that is >= value. Throws kOverflow.

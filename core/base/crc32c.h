@@ -7,11 +7,12 @@
 
 namespace isochron {
 
-/// The CRC-32C of `bytes`, as RFC 3720 (appendix B.4) has it. `before` is that of the bytes in front of them:
+/// The CRC-32C of `bytes`, as defined in RFC 3720 (appendix B.4). `before` is the CRC of the preceding bytes:
 /// crc32c(b, crc32c(a)) is the checksum of a and b together.
 uint32_t crc32c(std::span<const std::byte> bytes, uint32_t before = 0);
 
-/// `crc` as TFRecord files store it, so that a checksum of bytes that hold checksums stays a good one.
+/// `crc` in the form that TFRecord files store, so that a checksum of bytes that contain checksums remains
+/// reliable.
 constexpr uint32_t masked_crc32c(uint32_t crc) { return ((crc >> 15) | (crc << 17)) + 0xa282ead8u; }
 inline uint32_t masked_crc32c(std::span<const std::byte> bytes) { return masked_crc32c(crc32c(bytes)); }
 

@@ -27,16 +27,16 @@ enum class ErrorCode {
   kStale,             // a view used after the call that replaced its content
   kUnsupported,       // a combination that is not implemented; the text says what is
   kDevice,            // a device or its driver reported an error
-  kDeviceLost,        // a kernel failed, or the device is gone: only a new process can go on
+  kDeviceLost,        // a kernel failed, or the device is gone: only a new process can continue
   kCommunication,     // another rank of a distributed run failed or disagrees, or the transport between them
 };
 
 /// Short stable name of a code, e.g. "shape_mismatch"; used in JSON and tests.
 std::string_view error_code_name(ErrorCode code);
 
-/// Process exit status for a code: 1 for NaN, a capture violation, something made after sealing, a stale
-/// view; 2 for an invalid argument or what isn't supported; 4 out of memory; 5 what the device refused or
-/// lost; 6 what another rank or the transport to it did; 3, bad input, for all others.
+/// Process exit status for a code: 1 for NaN, a capture violation, something made after sealing, or a stale
+/// view; 2 for an invalid argument or something unsupported; 4 for out of memory; 5 for an error or the loss
+/// of the device; 6 for a failure of another rank or of the transport; 3, bad input, for all others.
 int exit_code(ErrorCode code);
 
 /// A user's mistake. `what()` reads "[where] what was expected, what came; fix".
@@ -55,7 +55,7 @@ class Error : public std::runtime_error {
 };
 
 namespace internal {
-/// Not in the templates below, so that each of their many calls compiles to little.
+/// Kept out of the templates below, so that each of their many calls compiles to little code.
 [[noreturn]] void throw_error(ErrorCode code, std::string_view where, fmt::string_view format,
                               fmt::format_args args);
 }  // namespace internal
@@ -67,7 +67,7 @@ template <typename... Args>
   internal::throw_error(code, where, format, fmt::make_format_args(args...));
 }
 
-/// Throws as `fail` does unless `condition` holds. The arguments are evaluated in any case: keep them cheap.
+/// Throws like `fail` unless `condition` holds. The arguments are always evaluated, so keep them cheap.
 template <typename... Args>
 void require(bool condition, ErrorCode code, std::string_view where, fmt::format_string<Args...> format,
              Args&&... args) {

@@ -1,4 +1,4 @@
-// The middle of a few numbers.
+// The median of a few numbers.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 namespace isochron {
 
-/// The value in the middle, the larger one of two. Of one value at least.
+/// The median; of two middle values, the larger one. `values` must not be empty.
 template <typename T>
 double middle_of(std::vector<T> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);

@@ -21,7 +21,7 @@ class RefCounted {
 
  protected:
   virtual ~RefCounted() = default;
-  /// How the object goes away; overridden where it lives in a pool.
+  /// Destroys the object. Overridden if the object lives in a pool.
   virtual void destroy() { delete this; }
 
  private:

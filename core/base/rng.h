@@ -63,7 +63,7 @@ class Rng {
     const uint32_t high = next_u32();
     return uniform_f64(high, next_u32());
   }
-  /// Standard normal by Box-Muller; draws two uniforms a number so that the state stays a plain counter.
+  /// Standard normal by Box-Muller; draws two uniforms per number, so that the state stays a plain counter.
   double normal() {
     const double radius = std::sqrt(-2.0 * std::log(1.0 - uniform()));
     return radius * std::cos(6.283185307179586 * uniform());

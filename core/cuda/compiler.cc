@@ -104,14 +104,15 @@ class Nvrtc final : public Compiler {
   SharedLibrary library_;
   int version_ = 0;
   std::vector<int> known_;
-  std::unique_ptr<Linker> linker_;  // once one is needed
+  std::unique_ptr<Linker> linker_;  // created when first needed
   std::mutex mutex_;
 };
 
 }  // namespace
 
 Compiler& machine_compiler() {
-  // Never unloaded, for what it holds it holds to the end; tried again by the next call where it throws.
+  // Never destroyed: it keeps its resources until the process ends. If the construction throws, the next call
+  // tries again.
   static auto* const compiler = new KernelCache(*new Nvrtc, cache_folder());
   return *compiler;
 }

@@ -1,5 +1,5 @@
-// CUDA C++ text to a device's code while the program runs: NVRTC, loaded at run time, needs no device.
-// Compiling takes some 0.1 to 1 s a text.
+// Compiles CUDA C++ text to device code while the program runs, with NVRTC, which is loaded at run time.
+// Needs no device. Compiling takes some 0.1 to 1 s per text.
 #pragma once
 
 #include <memory>
@@ -8,25 +8,25 @@
 
 namespace isochron::cuda {
 
-/// What texts are compiled with. Sums and products are fused where the text says so alone, as on the CPU.
+/// The options for compiling texts. Sums and products are fused only where the text says so, as on the CPU.
 inline constexpr const char* kCompileOptions[] = {"--std=c++17", "--fmad=false"};
 
 class Compiler {
  public:
   virtual ~Compiler() = default;
-  /// As 13000 for 13.0.
+  /// For example, 13000 for 13.0.
   virtual int version() = 0;
-  /// A cubin for compute capability `major`.`minor`. `name` stands for the text in messages;
-  /// `device_runtime`: the text calls functions of libcudadevrt, which is linked to it. Throws kUnsupported
-  /// for a device that this compiler doesn't know and where that library is missing, kBadFormat with its
-  /// messages for a text with errors.
+  /// Returns a cubin for compute capability `major`.`minor`. Messages call the text `name`. `device_runtime`:
+  /// the text calls functions of libcudadevrt, which is linked to it. Throws kUnsupported if this compiler
+  /// doesn't know the device or if that library is missing, and kBadFormat with the compiler's messages if
+  /// the text has errors.
   virtual std::vector<char> compile(const std::string& text, const std::string& name, int major, int minor,
                                     bool device_runtime) = 0;
 };
 
-/// That of this machine; one for the process. What it compiles is kept on disk (core/cuda/kernel_cache.h).
-/// Throws kUnsupported where this was built without CUDA, and
-/// where the library is missing.
+/// The compiler of this machine; one per process. The code that it compiles is kept on disk
+/// (core/cuda/kernel_cache.h). Throws kUnsupported if this was built without CUDA or if the library is
+/// missing.
 Compiler& machine_compiler();
 
 }  // namespace isochron::cuda

@@ -67,7 +67,7 @@ class NvmlMonitor final : public DeviceMonitor {
       if (calls_.nvmlDeviceGetViolationStatus(device_, policy, &time) == kNvmlSuccess)
         now.throttled_ns = now.throttled_ns.value_or(0) + static_cast<int64_t>(time.violation_ns);
     }
-    // Not told by their numbers, which are others in a container.
+    // Programs aren't identified by process id, because ids differ in a container.
     unsigned programs = 0;
     const int asked = calls_.nvmlDeviceGetComputeRunningProcesses_v3(device_, &programs, nullptr);
     if (asked == kNvmlSuccess || asked == kNvmlInsufficientSize)
@@ -86,7 +86,7 @@ class NvmlMonitor final : public DeviceMonitor {
 std::unique_ptr<DeviceMonitor> machine_monitor(const DeviceProperties& device, const std::string& library) {
   try {
     return std::make_unique<NvmlMonitor>(device, library);
-  } catch (const Error&) {  // what it would tell is left out
+  } catch (const Error&) {  // its readings are left out
     return nullptr;
   }
 }

@@ -1,4 +1,5 @@
-// What a device tells of its own state, by NVML, which the driver brings along; loaded at run time.
+// What a device reports about its own state, through NVML, which comes with the driver and is loaded at run
+// time.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +11,14 @@
 
 namespace isochron::cuda {
 
-/// Empty: the device doesn't tell.
+/// An empty value: the device doesn't report it.
 struct DeviceConditions {
   std::optional<int64_t> clock_khz = {};    // of its multiprocessors, now
   std::optional<int64_t> temperature = {};  // degrees Celsius, now
-  /// How long it ran below its clocks since the driver was loaded, by its temperature or its power limit.
+  /// How long it has run below its clocks since the driver was loaded, because of its temperature or power
+  /// limit.
   std::optional<int64_t> throttled_ns = {};
-  /// Programs that compute on it now, beside this one, which must have it open.
+  /// Other programs that compute on it now. This program must have the device open.
   std::optional<int64_t> other_programs = {};
 };
 
@@ -26,8 +28,8 @@ class DeviceMonitor {
   virtual DeviceConditions read() = 0;
 };
 
-/// Of the device of these properties; null where there is no NVML, or it doesn't know the device. `library`:
-/// its name for the system's loader.
+/// The monitor of the device with these properties; null if there is no NVML, or NVML doesn't know the
+/// device. `library`: NVML's name for the system's loader.
 std::unique_ptr<DeviceMonitor> machine_monitor(const DeviceProperties& device,
                                                const std::string& library = "libnvidia-ml.so.1");
 

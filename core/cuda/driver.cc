@@ -30,7 +30,7 @@ GraphExec capture_graph(Context& context, Stream stream, const std::function<voi
   } catch (...) {
     try {
       context.destroy(context.end_capture(stream));
-    } catch (const Error&) {  // says less than what broke it
+    } catch (const Error&) {  // less informative than the original error
     }
     throw;
   }

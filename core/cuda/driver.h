@@ -1,11 +1,11 @@
-// What this project asks of the CUDA driver, call by call. The machine's own (machine_driver) is loaded at
-// run time, so that a program built with CUDA starts without one, and says what is missing once a device is
-// asked for. Allocators, executor and transfers see only this interface; tests run them on a simulated device
-// (tests/support/simulated/simulated_driver.h).
+// The CUDA driver calls that this project uses. The machine's own driver (machine_driver) is loaded at run
+// time, so that a program built with CUDA starts without a driver, and reports what is missing when a device
+// is requested. Allocators, the executor and transfers use only this interface; tests run them on a simulated
+// device (tests/support/simulated/simulated_driver.h).
 //
-// Every call may throw Error: kOutOfMemory where it says so, kDevice for anything else that the driver
-// refuses, with the call, the driver's name of the error and its text. After an error of a kernel the context
-// is lost: every later call throws kDeviceLost, and only a new process has the device again.
+// Every call may throw Error: kOutOfMemory if its comment says so, kDevice for any other error that the
+// driver reports, with the call, the driver's name for the error and its text. After a kernel fails, the
+// context is lost: every later call throws kDeviceLost, and only a new process can use the device again.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ namespace isochron::cuda {
 
 struct DeviceProperties {
   std::string name;
-  std::string pci_bus_id = {};  // as "0000:65:00.0"
+  std::string pci_bus_id = {};  // for example "0000:65:00.0"
   int major = 0, minor = 0;     // compute capability
   int multiprocessors = 0;
   size_t total_bytes = 0;
@@ -49,14 +49,14 @@ struct GraphCounts {
   int kernels = 0;
   int copies = 0;
   int memsets = 0;
-  int conditionals = 0;  // what is within them isn't counted
+  int conditionals = 0;  // their bodies aren't counted
   int others = 0;
 
   int total() const { return kernels + copies + memsets + conditionals + others; }
 };
 
-/// One device, opened. Calls may come from any thread; those on one stream run in the order in which they
-/// came.
+/// One open device. Calls may come from any thread; calls on one stream run in the order in which they were
+/// made.
 class Context {
  public:
   Context() = default;
@@ -66,17 +66,17 @@ class Context {
 
   virtual int index() const = 0;
   virtual const DeviceProperties& properties() const = 0;
-  /// What libraries do on the calling thread from now on is done on this device.
+  /// From now on, libraries called on this thread use this device.
   virtual void make_current() = 0;
   virtual MemoryInfo memory_info() = 0;
 
-  // Addresses and memory apart. All sizes and addresses are multiples of `granularity()`.
+  // Address ranges and physical memory, separately. All sizes and addresses are multiples of `granularity()`.
   virtual size_t granularity() = 0;
   virtual DevicePtr reserve(size_t bytes) = 0;  // kOutOfMemory: no room in the address space
   virtual void release(DevicePtr pointer, size_t bytes) = 0;
   virtual PhysicalMemory create(size_t bytes) = 0;  // kOutOfMemory
   virtual void destroy(PhysicalMemory memory) = 0;  // mapped memory stays until it is unmapped
-  /// All of `memory` at `pointer`, for this device to read and write.
+  /// Maps all of `memory` at `pointer`, for this device to read and write.
   virtual void map(DevicePtr pointer, size_t bytes, PhysicalMemory memory) = 0;
   virtual void unmap(DevicePtr pointer, size_t bytes) = 0;
 
@@ -86,7 +86,7 @@ class Context {
   /// From the device's own pool, usable in `stream`. kOutOfMemory.
   virtual DevicePtr allocate_async(size_t bytes, Stream stream) = 0;
   virtual void free_async(DevicePtr pointer, Stream stream) = 0;
-  /// What the pool holds and what of it is in use; `pool_trim` gives back what isn't.
+  /// How much the pool holds, and how much of that is in use. `pool_trim` gives back the rest.
   virtual size_t pool_reserved_bytes() = 0;
   virtual size_t pool_used_bytes() = 0;
   virtual void pool_trim() = 0;
@@ -94,19 +94,19 @@ class Context {
   virtual void* allocate_pinned(size_t bytes) = 0;
   virtual void free_pinned(void* pointer) = 0;
 
-  virtual Stream create_stream(bool urgent) = 0;  // not ordered with any other
+  virtual Stream create_stream(bool urgent) = 0;  // not ordered relative to other streams
   virtual void destroy(Stream stream) = 0;
   virtual void synchronize(Stream stream) = 0;
-  /// Whether all that was put in is done.
+  /// Whether all work queued in the stream is done.
   virtual bool done(Stream stream) = 0;
-  /// What comes next in `stream` waits for what was recorded.
+  /// Work queued later in `stream` waits for what the event recorded.
   virtual void wait(Stream stream, Event event) = 0;
   virtual Event create_event(bool timed) = 0;
   virtual void destroy(Event event) = 0;
   virtual void record(Event event, Stream stream) = 0;
   virtual void synchronize(Event event) = 0;
   virtual bool done(Event event) = 0;
-  /// Between two timed events that are done.
+  /// The time between two timed events that are done.
   virtual double elapsed_ns(Event begin, Event end) = 0;
 
   // In stream order. A copy from or to host memory that isn't page-locked waits for itself.
@@ -125,68 +125,70 @@ class Context {
   virtual void launch(Function function, const LaunchSize& size, std::span<void* const> arguments,
                       Stream stream) = 0;
 
-  /// What is put in `stream`, and in streams that wait for it and that it waits for again, is not run but
-  /// becomes a graph. Host memory and addresses in it are those of every launch.
+  /// Work queued in `stream` from now on, and in streams that wait for it and that it waits for later, isn't
+  /// run but becomes a graph. Every launch of the graph uses the same host memory and addresses.
   virtual void begin_capture(Stream stream) = 0;
-  /// kCaptureViolation where a call was made that can't be captured.
+  /// Throws kCaptureViolation if a call was made that can't be captured.
   virtual Graph end_capture(Stream stream) = 0;
   virtual bool capturing(Stream stream) = 0;
   /// In a capture of `stream`: what comes next in it follows these, and whatever else is in the stream only
   /// if they do. The whole graph is one launch, joined or not.
   virtual void follow(Stream stream, std::span<const GraphNode> nodes) = 0;
   virtual std::vector<GraphNode> followed(Stream stream) = 0;
-  /// In a capture of `stream`: one that is 0 at each launch of what it becomes. Kernels set it.
+  /// In a capture of `stream`: creates a condition that is 0 at the start of each launch of the graph.
+  /// Kernels set it.
   virtual Condition create_condition(Stream stream) = 0;
-  /// In a capture of `stream`, behind what is in it: what is put in the stream that is returned, until
-  /// `end_body`, runs where the condition isn't 0 then; `repeats`: and again as long as it isn't. Kernels,
-  /// copies, fills and other such parts alone.
+  /// In a capture of `stream`, after the work already in it: returns a stream for the body, which ends at
+  /// `end_body`. The body runs if the condition isn't 0 at that point; with `repeats`, it runs again as long
+  /// as the condition isn't 0. A body may contain only kernels, copies, fills and other such parts.
   virtual Stream begin_body(Stream stream, Condition condition, bool repeats) = 0;
   virtual void end_body(Stream body) = 0;
   virtual GraphCounts counts(Graph graph) = 0;
   virtual GraphExec instantiate(Graph graph) = 0;  // kOutOfMemory
-  /// What the first launch would have to bring to the device.
+  /// Does the part of the first launch that brings the graph to the device.
   virtual void upload(GraphExec graph, Stream stream) = 0;
   virtual void destroy(Graph graph) = 0;
   virtual void destroy(GraphExec graph) = 0;
   virtual void launch(GraphExec graph, Stream stream) = 0;
 };
 
-/// From one tensor's bytes on a device to another's there, in stream order; nothing where they are the same.
+/// Copies bytes of one tensor to another on the same device, in stream order; does nothing if both are the
+/// same.
 inline void copy_within(Context& context, std::byte* to, const std::byte* from, size_t bytes, Stream stream) {
   if (bytes > 0 && to != from)
     context.copy(reinterpret_cast<uintptr_t>(to), reinterpret_cast<uintptr_t>(from), bytes, stream);
 }
 
-/// What `enqueue` puts in `stream`, as something that one launch runs; the caller destroys it. `counts`,
-/// where it isn't null, gets what it consists of. Throws as `enqueue`, kCaptureViolation where a call can't
-/// be captured, and kOutOfMemory; nothing is under capture then.
+/// Captures what `enqueue` puts in `stream` as a graph that one launch runs; the caller destroys it.
+/// `counts`, if not null, receives what the graph consists of. Throws like `enqueue`, kCaptureViolation if a
+/// call can't be captured, and kOutOfMemory; no capture is left open in these cases.
 GraphExec capture_graph(Context& context, Stream stream, const std::function<void()>& enqueue,
                         GraphCounts* counts = nullptr);
 
 class Driver {
  public:
   virtual ~Driver() = default;
-  /// As 13000 for 13.0.
+  /// For example, 13000 for 13.0.
   virtual int version() = 0;
   virtual int device_count() = 0;
   /// Throws kUnsupported for an index without a device, and for a device that is too old.
   virtual std::shared_ptr<Context> open(int index) = 0;
 };
 
-/// The oldest compute capability that is served, as 10 * major + minor.
+/// The oldest compute capability that is supported, as 10 * major + minor.
 inline constexpr int kOldestDevice = 75;
-/// The oldest driver: that of the toolkit this was built and tested with.
+/// The oldest driver that is supported: that of the toolkit that this was built and tested with.
 inline constexpr int kOldestDriver = 13000;
 
-/// "13.0" of 13000.
+/// For example, "13.0" for 13000.
 std::string version_text(int version);
 
-/// Throws kUnsupported naming what was found, and the fix, for a device or driver that isn't served.
+/// Throws kUnsupported, naming what was found and the fix, if the device or driver isn't supported.
 void require_served(int driver_version);
 void require_served(int driver_version, const DeviceProperties& device);
 
-/// That of this machine; one for the process. Throws kUnsupported where this was built without CUDA, where
-/// there is no driver library or one that is too old, and where there is no device.
+/// The driver of this machine; one per process. Throws kUnsupported if this was built without CUDA, if the
+/// driver library is missing or too old, or if there is no device.
 Driver& machine_driver();
 /// Whether this build could use a device.
 bool built_with_cuda();

@@ -1,5 +1,5 @@
-// The driver's functions, found at run time. Here alone <cuda.h> is seen, and only for its types: nothing is
-// linked.
+// The driver's functions, found at run time. Only this file includes <cuda.h>, and only for its types:
+// nothing is linked.
 #pragma once
 
 #include <cuda.h>
@@ -42,17 +42,17 @@ struct Calls {
 #undef ISOCHRON_TEXT_OF
   }
 
-  /// What `call`, of one of these functions, returns.
+  /// Returns the result of `call`, which calls one of these functions.
   template <typename Call>
   static CUresult run(const Call& call) {
     const SingleThreadLibraryCall inside;
     return call();
   }
 
-  /// Throws for anything but success. `allowed`: an outcome that the caller looks at.
+  /// Throws for anything but success. `allowed`: a result that the caller handles itself.
   CUresult check(CUresult result, const char* call, CUresult allowed = CUDA_SUCCESS) const {
     if (result == CUDA_SUCCESS || result == allowed) return result;
-    const char *name = nullptr, *text = nullptr;  // as they stay for what this driver doesn't know
+    const char *name = nullptr, *text = nullptr;  // stay null for errors that this driver doesn't know
     cuGetErrorName(result, &name);
     cuGetErrorString(result, &text);
     fail(code_of(result), "cuda", "{}: {} ({}: {})", call, text != nullptr ? text : "no text",
@@ -96,7 +96,7 @@ struct Calls {
       case CUDA_ERROR_INVALID_ADDRESS_SPACE:
       case CUDA_ERROR_INVALID_PC:
       case CUDA_ERROR_LAUNCH_FAILED:
-      case CUDA_ERROR_UNKNOWN:  // told of faults that have no number of their own
+      case CUDA_ERROR_UNKNOWN:  // reported for faults that have no number of their own
         return ErrorCode::kDeviceLost;
       default:
         return ErrorCode::kDevice;

@@ -22,7 +22,7 @@ enum class GraphExec : uintptr_t { kNone = 0 };
 enum class GraphNode : uintptr_t { kNone = 0 };
 /// Memory without an address.
 enum class PhysicalMemory : uintptr_t { kNone = 0 };
-/// What a part of a graph waits for to be set by kernels, to which it is given as a number of 64 bits.
+/// A condition of a conditional part of a graph. Kernels receive it as a 64-bit number and set it.
 enum class Condition : uint64_t { kNone = 0 };
 
 }  // namespace isochron::cuda

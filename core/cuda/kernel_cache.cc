@@ -24,13 +24,13 @@ constexpr size_t kMostFileBytes = size_t{1} << 28;
 
 uint32_t checksum(std::string_view text) { return crc32c(std::as_bytes(std::span(text))); }
 
-/// What a file begins with; `kernels` are its rest.
+/// The header of a file; `kernels` is the rest of the file.
 std::string header(const std::string& of, std::string_view kernels) {
   return fmt::format("isochron kernels 1\n{}\n{} bytes, crc32c {:08x}\n", of, kernels.size(),
                      checksum(kernels));
 }
 
-/// Nothing for a file that doesn't hold the kernels `of`, whole.
+/// Returns nothing unless the file holds the complete kernels for `of`.
 std::optional<std::vector<char>> read_kernels(const fs::path& path, const std::string& of) {
   const std::vector<std::byte> bytes = read_regular_file(path, kMostFileBytes);
   const std::string_view all(reinterpret_cast<const char*>(bytes.data()), bytes.size());

@@ -1,7 +1,7 @@
-// Compiled kernels that outlive the process: a file each in the user's cache folder
-// (core/files/cache_folder.h), under a name that depends on the text, the device and the compiler's version.
-// A file that isn't whole, or of something else, counts for nothing and is replaced; a folder that can't be
-// written costs a notice.
+// Compiled kernels that outlive the process: one file each in the user's cache folder
+// (core/files/cache_folder.h), whose name depends on the text, the device and the compiler's version. A file
+// that is incomplete or holds something else is ignored and replaced. A folder that can't be written causes
+// only a notice.
 #pragma once
 
 #include <filesystem>
@@ -12,7 +12,7 @@ namespace isochron::cuda {
 
 class KernelCache final : public Compiler {
  public:
-  /// Files of all programs together; the ones longest unused go.
+  /// The most files of all programs together; the least recently used ones are removed.
   static constexpr size_t kMostFiles = 64;
 
   /// `folder`: empty for none. `compiler` must outlive it.
@@ -20,7 +20,7 @@ class KernelCache final : public Compiler {
       : compiler_(compiler), folder_(std::move(folder)) {}
 
   int version() override { return compiler_.version(); }
-  /// As the compiler's. Reading and writing files throws nothing.
+  /// Like the compiler's. Errors in reading and writing files don't throw.
   std::vector<char> compile(const std::string& text, const std::string& name, int major, int minor,
                             bool device_runtime) override;
 

@@ -8,7 +8,7 @@
 namespace isochron::cuda {
 namespace {
 
-constexpr size_t kSharedBytesOfAnyBlock = 48 << 10;  // that need not be allowed
+constexpr size_t kSharedBytesOfAnyBlock = 48 << 10;  // available without allow_shared_bytes
 
 }  // namespace
 
@@ -20,7 +20,7 @@ KernelModule::~KernelModule() {
   if (module_ == Module::kNone) return;
   try {
     context_->unload(module_);
-  } catch (const Error&) {  // of a device that is lost, with all it had
+  } catch (const Error&) {  // the device is lost, with all that it held
   }
 }
 
@@ -30,7 +30,7 @@ std::shared_ptr<std::byte> KernelModule::allocate(size_t bytes) const {
   return {reinterpret_cast<std::byte*>(taken), [context = context_, taken](std::byte*) {
             try {
               context->free(taken);
-            } catch (const Error&) {  // of a device that is lost, with all it had
+            } catch (const Error&) {  // the device is lost, with all that it held
             }
           }};
 }

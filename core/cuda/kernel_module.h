@@ -1,5 +1,6 @@
-// The device code of a plan. Kernels add their text while they are prepared; it is compiled and loaded at
-// once, for a compiler's start costs more than a kernel; then each finds its functions by number.
+// The device code of a plan. Kernels add their text while they are prepared. All of it is compiled and loaded
+// together, because starting the compiler costs more than a kernel. Then each kernel finds its functions by
+// number.
 #pragma once
 
 #include <functional>
@@ -20,11 +21,11 @@ namespace isochron::cuda {
 
 class KernelModule {
  public:
-  /// Bytes of the device, given back with the last owner. Throws kOutOfMemory.
+  /// Allocates device memory, which is freed with its last owner. Throws kOutOfMemory.
   using Allocate = std::function<std::shared_ptr<std::byte>(size_t bytes)>;
 
-  /// `tf32`: libraries may round f32 factors (ProductSpec::tf32). `allocate`: what kernels are tried with
-  /// before one is chosen comes from there; null: from the driver.
+  /// `tf32`: libraries may round f32 factors (ProductSpec::tf32). `allocate` provides the memory that kernels
+  /// are tried with before one is chosen; null: the driver provides it.
   KernelModule(std::shared_ptr<Context> context, const KernelSources& sources, bool tf32 = false,
                Allocate allocate = {});
   ~KernelModule();
@@ -38,30 +39,32 @@ class KernelModule {
   std::shared_ptr<std::byte> allocate(size_t bytes) const;
   Device target() const { return {DeviceKind::kCuda, static_cast<int16_t>(context_->index())}; }
 
-  /// `what` with a number: no other function of this module is called so.
+  /// Returns `what` with a number. No other function of this module has this name.
   std::string unique_name(std::string_view what);
-  /// Text that comes before what is added afterwards; the same text again adds nothing.
+  /// Adds text that comes before text added afterwards. Adding the same text again has no effect.
   void add_shared(const std::string& text);
   void add(const std::string& text) { text_ += text; }
-  /// The text calls what device code alone has in a library: cudaGraphSetConditional.
+  /// Says that the text calls a function that device code has only in a library: cudaGraphSetConditional.
   void need_device_runtime() { device_runtime_ = true; }
-  /// Adds text in which kNamePlace stands for a name of its own: `what` with a number, which is returned. The
-  /// same text again adds nothing and has the name that it got.
+  /// Adds text in which kNamePlace stands for a unique name: `what` with a number. Returns the name. Adding
+  /// the same text again has no effect and returns the same name.
   std::string add_named(std::string_view what, const std::string& text);
   static constexpr char kNamePlace = '@';
-  /// The number of a function of the text, whose launches ask for this much shared memory.
+  /// Returns the number of a function of the text. Its launches request this much shared memory.
   size_t add_function(const std::string& name, size_t shared_bytes = 0);
-  /// The first of `count` elements of the array `arrivals` of unsigned that are one launch's alone: there its
-  /// blocks count how many of them have arrived. They are 0 before a launch and must be so after it.
+  /// Reserves `count` elements of the unsigned array `arrivals` for one launch and returns the first. The
+  /// blocks of the launch count there how many of them have arrived. The elements are 0 before a launch and
+  /// must be 0 again after it.
   unsigned add_arrivals(int64_t count);
 
-  /// `then` is called once the functions can be launched, in the order of these calls.
+  /// Calls `then` once the functions can be launched, in the order of these calls.
   void after_load(std::function<void()> then) { after_load_.push_back(std::move(then)); }
 
-  /// Compiles the text and finds its functions, where some were added; then calls what waits for it. Throws
-  /// as the compiler, the driver and those do.
+  /// Compiles the text and finds its functions, if any were added, and then runs the callbacks of
+  /// `after_load`. Throws like the compiler, the driver and the callbacks.
   void load();
-  /// Puts a function in `stream`; `arguments` are the addresses of its arguments, read at once. After `load`.
+  /// Launches a function in `stream`. `arguments` are the addresses of its arguments, which are read before
+  /// this returns. Call it after `load`.
   void launch(size_t function, const LaunchSize& size, std::span<void* const> arguments, Stream stream) const;
 
   const std::string& text() const { return text_; }

@@ -12,11 +12,11 @@ namespace isochron::cuda {
 struct KernelSources {
   Compiler* compiler = nullptr;
   std::vector<AnyKernelLibrary*> libraries = {};
-  /// What runs in plain kernels, which are slow, for want of a library or as use_plain_kernels asked:
-  /// "convolutions".
+  /// What runs in plain kernels, which are slow, because a library is missing or use_plain_kernels was
+  /// called: "convolutions".
   std::vector<std::string_view> plain = {};
 
-  /// The one that computes what a Spec describes. Null: its kernels are compiled as others are.
+  /// The library that computes what a Spec describes. Null: its kernels are compiled like others.
   template <typename Spec>
   KernelLibrary<Spec>* library() const {
     for (AnyKernelLibrary* any : libraries) {
@@ -26,8 +26,8 @@ struct KernelSources {
   }
 };
 
-/// Those of this machine; backends/cuda/libraries/machine_sources.cc defines it. Throws as machine_compiler
-/// does.
+/// The sources of this machine, defined in backends/cuda/libraries/machine_sources.cc. Throws like
+/// machine_compiler.
 KernelSources machine_sources();
 /// From now on machine_sources() has no libraries.
 void use_plain_kernels();

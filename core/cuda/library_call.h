@@ -1,5 +1,5 @@
-// One way in which a library computes something: found while a plan is made, put in its stream among the
-// other kernels.
+// One way in which a library computes something. It is found while a plan is made, and is put in the plan's
+// stream among the other kernels.
 #pragma once
 
 #include <cstdint>
@@ -15,28 +15,28 @@ namespace isochron::cuda {
 class LibraryCall {
  public:
   virtual ~LibraryCall() = default;
-  /// Tells it from the other ways, the same in every process with this version of the library on such a
-  /// device.
+  /// Identifies this way among the others. It is the same in every process with this version of the library
+  /// on this kind of device.
   virtual std::string name() const = 0;
   virtual size_t workspace_bytes() const = 0;
-  /// `tensors`, in the order that who made this says, are multiples of kLibraryAlignment, `workspace` of
-  /// kDeviceAlignment.
-  /// Equal runs give equal bits. Throws kDevice.
+  /// The addresses `tensors`, in the order defined by the code that made this call, are multiples of
+  /// kLibraryAlignment; `workspace` is a multiple of kDeviceAlignment. Equal runs give equal bits. Throws
+  /// kDevice.
   virtual void enqueue(std::span<const DevicePtr> tensors, DevicePtr workspace, Stream stream) = 0;
 };
 
 using LibraryCalls = std::vector<std::unique_ptr<LibraryCall>>;
 
 inline constexpr size_t kLibraryAlignment = 16;
-/// What a call may need at most: as much as NVIDIA advises for its newest devices.
+/// The most workspace that a call may need: as much as NVIDIA advises for its newest devices.
 inline constexpr size_t kMostLibraryWorkspace = size_t{32} << 20;
-/// How many of a library's ways are compared by timing.
+/// At most this many of a library's ways are compared by timing.
 inline constexpr int kMostLibraryCalls = 8;
-/// A library that compiles kernels when it plans keeps what it planned for so many specs of a kind, for calls
+/// A library that compiles kernels when it plans keeps its plans for this many specs of each kind, for calls
 /// that are alike.
 inline constexpr size_t kMostPlansKept = 64;
 
-/// A library of kernels; what it computes is known to those who ask for it.
+/// A library of kernels. Its callers know what it computes.
 class AnyKernelLibrary {
  public:
   virtual ~AnyKernelLibrary() = default;
@@ -47,9 +47,9 @@ class AnyKernelLibrary {
 template <typename Spec>
 class KernelLibrary : public AnyKernelLibrary {
  public:
-  /// At most kMostLibraryCalls ways, those first that the library expects to be fastest; empty where it has
-  /// none. The spec says which tensors they take. Throws kDevice, and kInvalidArgument for a spec that
-  /// contradicts itself.
+  /// Returns at most kMostLibraryCalls ways, beginning with those that the library expects to be fastest;
+  /// empty if it has none. The spec says which tensors they take. Throws kDevice, and kInvalidArgument for a
+  /// spec that contradicts itself.
   virtual LibraryCalls ways(Context& context, const Spec& spec) = 0;
 };
 

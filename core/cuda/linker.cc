@@ -35,7 +35,7 @@ Linker::Linker() : calls_(std::make_unique<Calls>()) {
 #define X(name) calls_->library.find(calls_->name, #name);
   ISOCHRON_LINKER_CALLS(X)
 #undef X
-  // Beside the linker in the toolkit, or in a package of its own.
+  // Next to the linker in the toolkit, or in a package of its own.
   namespace fs = std::filesystem;
   std::vector<fs::path> folders;
   Dl_info info{};

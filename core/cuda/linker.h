@@ -1,5 +1,5 @@
-// Device code that calls libcudadevrt, linked to it while the program runs: nvJitLink, loaded at run time,
-// needs no device.
+// Links device code with libcudadevrt while the program runs, with nvJitLink, which is loaded at run time.
+// Needs no device.
 #pragma once
 
 #include <memory>
@@ -12,14 +12,14 @@ namespace isochron::cuda {
 
 class Linker {
  public:
-  /// Throws kUnsupported where nvJitLink or libcudadevrt.a is missing.
+  /// Throws kUnsupported if nvJitLink or libcudadevrt.a is missing.
   Linker();
   ~Linker();
   Linker(const Linker&) = delete;
   Linker& operator=(const Linker&) = delete;
 
-  /// `cubin`, compiled as relocatable code for "sm_90", with what it calls. Throws kBadFormat with the
-  /// linker's messages.
+  /// Links `cubin`, compiled as relocatable code for `arch`, such as "sm_90", with the functions that it
+  /// calls. Throws kBadFormat with the linker's messages.
   std::vector<char> link(std::span<const char> cubin, const std::string& arch);
 
  private:

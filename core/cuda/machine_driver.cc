@@ -17,7 +17,7 @@
 namespace isochron::cuda {
 namespace {
 
-// What the driver allocates for itself is the driver's.
+// The driver's own allocations count as the driver's, not as ours.
 #define ISOCHRON_RUN(function, ...) Calls::run([&] { return calls_.function(__VA_ARGS__); })
 #define ISOCHRON_CALL(function, ...) calls_.check(ISOCHRON_RUN(function, __VA_ARGS__), #function)
 
@@ -49,7 +49,7 @@ class MachineContext final : public Context {
     allocation_.type = CU_MEM_ALLOCATION_TYPE_PINNED;
     allocation_.location = location_;
     ISOCHRON_CALL(cuDeviceGetDefaultMemPool, &pool_, device_);
-    // What is given back stays in the pool: the next step asks for it again.
+    // Freed memory stays in the pool, because the next step asks for it again.
     cuuint64_t all = UINT64_MAX;
     ISOCHRON_CALL(cuMemPoolSetAttribute, pool_, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &all);
     ISOCHRON_CALL(cuDeviceGetAttribute, &reads_pageable_memory_, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS,
@@ -57,9 +57,9 @@ class MachineContext final : public Context {
   }
   ~MachineContext() override {
     try {
-      enter();  // the last owner may be a thread that never did
+      enter();  // the last owner may be a thread that never entered
       for (const Stream stream : spare_streams_) ISOCHRON_RUN(cuStreamDestroy, raw(stream));
-    } catch (const Error&) {  // of a device that is lost, with all it had
+    } catch (const Error&) {  // the device is lost, with all that it held
     }
     ISOCHRON_RUN(cuDevicePrimaryCtxRelease, device_);
   }
@@ -379,18 +379,18 @@ class MachineContext final : public Context {
   }
 
  private:
-  /// The driver has a current context for each thread.
+  /// The driver's current context is per thread.
   void enter() {
     static thread_local uint64_t entered = 0;
     if (entered == number_) return;
     ISOCHRON_CALL(cuCtxSetCurrent, context_);
     entered = number_;
   }
-  /// Where the device reads and writes memory that isn't page-locked itself, it does so when the copy runs.
-  /// Elsewhere the driver has staged it before the copy returns.
+  /// If the device itself accesses memory that isn't page-locked, it does so when the copy runs. Otherwise
+  /// the driver has staged the data before the copy returns.
   void wait_for_pageable(const void* pointer, Stream stream) {
     if (reads_pageable_memory_ == 0) return;
-    CUmemorytype type{};  // of memory that the driver doesn't know there is none
+    CUmemorytype type{};  // the driver has none for memory that it doesn't know
     const bool page_locked = ISOCHRON_RUN(cuPointerGetAttribute, &type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
                                           reinterpret_cast<CUdeviceptr>(pointer)) == CUDA_SUCCESS &&
                              type == CU_MEMORYTYPE_HOST;
@@ -403,7 +403,7 @@ class MachineContext final : public Context {
     return value;
   }
 
-  /// A capture under way: its graph, and what comes next in it follows.
+  /// An open capture: its graph, and what the next work in it depends on.
   struct OpenCapture {
     CUgraph graph = nullptr;
     const CUgraphNode* dependencies = nullptr;
@@ -425,14 +425,14 @@ class MachineContext final : public Context {
   const CUdevice device_;
   const DeviceProperties properties_;
   CUcontext context_ = nullptr;
-  // A device's context that is made again may have the handle of the one before.
+  // A context that is created again for a device may have the same handle as the previous one.
   inline static std::atomic<uint64_t> count_{0};
   const uint64_t number_ = ++count_;
   CUmemoryPool pool_ = nullptr;
-  int reads_pageable_memory_ = 0;  // it, not the driver
+  int reads_pageable_memory_ = 0;  // the device does, not the driver
   CUmemLocation location_{};
   CUmemAllocationProp allocation_{};
-  // For the bodies of conditional parts: made before a capture, within which nothing may be.
+  // For the bodies of conditional parts. Created before a capture, because none can be created during one.
   static constexpr size_t kDeepestBody = 8;
   std::mutex bodies_mutex_;
   std::vector<Stream> spare_streams_;
@@ -500,7 +500,8 @@ class MachineDriver final : public Driver {
     return properties;
   }
 
-  /// Asked first: an older driver has no functions of some of the names. 0 where it doesn't tell.
+  /// Called first, because an older driver lacks functions with some of the names. 0 if the driver gives no
+  /// version.
   static int version_of(const SharedLibrary& library) {
     decltype(&::cuDriverGetVersion) get = nullptr;
     library.find(get, "cuDriverGetVersion");
@@ -523,7 +524,8 @@ class MachineDriver final : public Driver {
 bool built_with_cuda() { return true; }
 
 Driver& machine_driver() {
-  // Never unloaded, for contexts may outlive every static; tried again by the next call where it throws.
+  // Never unloaded, because contexts may outlive every static. If the construction throws, the next call
+  // tries again.
   static MachineDriver* const driver = new MachineDriver;
   return *driver;
 }

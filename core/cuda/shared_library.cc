@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Those that an environment variable lists, separated by colons.
+/// The folders that an environment variable lists, separated by colons.
 std::vector<fs::path> folders_of(const char* variable) {
   std::vector<fs::path> folders;
   const char* const listed = std::getenv(variable);
@@ -81,7 +81,7 @@ void SharedLibrary::load_beside(std::string_view prefix) const {
   if (dlinfo(handle_, RTLD_DI_LINKMAP, &loaded) != 0) return;
   std::error_code none;
   for (const auto& entry : fs::directory_iterator(fs::path(loaded->l_name).parent_path(), none)) {
-    // Never unloaded, as what refers to it isn't.
+    // Never unloaded, because the library that uses it isn't either.
     if (entry.path().filename().string().starts_with(prefix))
       dlopen(entry.path().c_str(), RTLD_NOW | RTLD_LOCAL);
   }

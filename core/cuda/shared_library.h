@@ -1,4 +1,4 @@
-// A library that is loaded at run time, so that programs start where it is missing.
+// A library that is loaded at run time, so that programs start even if it is missing.
 #pragma once
 
 #include <filesystem>
@@ -12,9 +12,9 @@
 
 namespace isochron::cuda {
 
-/// Where NVIDIA's libraries may lie: the folders of LD_LIBRARY_PATH, and where the system's loader doesn't
-/// look for them, the toolkit's folder and those of NVIDIA's packages in the Python environments that
-/// VIRTUAL_ENV, CONDA_PREFIX and the python3 of PATH name.
+/// Folders that may contain NVIDIA's libraries: those of LD_LIBRARY_PATH and, because the system's loader
+/// doesn't look there, the toolkit's folder and those of NVIDIA's packages in the Python environments that
+/// VIRTUAL_ENV, CONDA_PREFIX and the python3 in PATH name.
 std::vector<std::filesystem::path> nvidia_folders();
 
 class SharedLibrary {
@@ -26,11 +26,11 @@ class SharedLibrary {
   SharedLibrary& operator=(const SharedLibrary&) = delete;
   ~SharedLibrary();
 
-  /// Loads the libraries in this one's folder whose names begin with `prefix`, for it to find them: in
-  /// NVIDIA's packages of Python environments NVRTC opens its own parts by their names alone.
+  /// Loads the libraries in this library's folder whose names begin with `prefix`, so that it finds them. In
+  /// NVIDIA's packages for Python environments, NVRTC opens its own parts by name only.
   void load_beside(std::string_view prefix) const;
 
-  /// Throws kUnsupported where the library has none of that name: it is too old.
+  /// Throws kUnsupported if the library has no function of that name, which means that it is too old.
   template <typename F>
   void find(F*& function, const char* name) const {
     function = reinterpret_cast<F*>(symbol(name));
@@ -43,8 +43,8 @@ class SharedLibrary {
   void* handle_ = nullptr;
 };
 
-/// Made for good, as plans of static objects may refer to it; null where it isn't to be had here, which is
-/// told as an event kNotice: `what` run in plain kernels.
+/// Creates a library that is never destroyed, because plans of static objects may refer to it. Returns null
+/// if the library isn't available, and emits an event kNotice: `what` run in plain kernels.
 template <typename Library>
 Library* library_or_notice(std::string_view what) {
   try {

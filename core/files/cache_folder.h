@@ -1,4 +1,4 @@
-// The user's cache folder, for what can be made again: choices of kernels, compiled kernels.
+// The user's cache folder, for data that can be recreated: kernel choices and compiled kernels.
 #pragma once
 
 #include <cstddef>
@@ -7,12 +7,12 @@
 
 namespace isochron {
 
-/// `$ISOCHRON_CACHE`, else `$XDG_CACHE_HOME/isochron`, else `~/.cache/isochron`. Empty where
-/// `ISOCHRON_CACHE=off` switches it off, and where no folder is known. It need not exist.
+/// `$ISOCHRON_CACHE`, else `$XDG_CACHE_HOME/isochron`, else `~/.cache/isochron`. Empty if
+/// `ISOCHRON_CACHE=off` disables it, or if no folder is known. The folder need not exist.
 std::filesystem::path cache_folder();
 
-/// Of the files in `folder` whose names begin and end so, all but the `keep` last written go. What can't be
-/// removed stays.
+/// Removes the files in `folder` whose names begin with `prefix` and end with `suffix`, except for the `keep`
+/// most recently written ones. Files that can't be removed stay.
 void keep_newest_files(const std::filesystem::path& folder, std::string_view prefix, std::string_view suffix,
                        size_t keep);
 

@@ -42,7 +42,7 @@ class Descriptor {
   fail(ErrorCode::kIo, path.string(), "cannot {}: {}", action, std::strerror(errno));
 }
 
-/// A pipe or device, to its end: its size isn't known before.
+/// Reads a pipe or device to its end. Its size isn't known in advance.
 void read_stream(int descriptor, const std::filesystem::path& path, std::vector<std::byte>& bytes,
                  size_t limit_bytes) {
   std::array<std::byte, 65536> part;
@@ -58,7 +58,7 @@ void read_stream(int descriptor, const std::filesystem::path& path, std::vector<
   }
 }
 
-/// `streams`: whether other than regular files are read too.
+/// `streams`: whether files that aren't regular are read too.
 void read_opened(const Descriptor& file, const std::filesystem::path& path, std::vector<std::byte>& bytes,
                  size_t limit_bytes, bool streams) {
   if (file.get() < 0) fail_errno(path, "open");
@@ -98,7 +98,7 @@ std::vector<std::byte> read_file(const std::filesystem::path& path, size_t limit
 }
 
 void read_file(const std::filesystem::path& path, std::vector<std::byte>& bytes, size_t limit_bytes) {
-  // Without a writer, a pipe would have the opening wait for ever.
+  // Without O_NONBLOCK, opening a pipe that has no writer would wait forever.
   read_opened(Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)), path, bytes, limit_bytes,
               /*streams=*/true);
 }
@@ -127,9 +127,9 @@ void write_all(int descriptor, const std::filesystem::path& path, std::string_vi
   }
 }
 
-/// What is appended to a file goes out in large parts that bypass the page cache where the file system can do
-/// so: a checkpoint then costs a fifth of the processor's time, evicts nothing and doesn't count as memory in
-/// use. A file smaller than one part, and the end of any, is written the usual way.
+/// Data appended to a file is written in large parts that bypass the page cache, if the file system supports
+/// that. A checkpoint then costs a fifth of the CPU time, evicts nothing and doesn't count as memory in use.
+/// A file smaller than one part, and the end of any file, is written the usual way.
 class PartWriter {
  public:
   PartWriter(int descriptor, const std::filesystem::path& path)
@@ -171,7 +171,7 @@ class PartWriter {
       if (wrote < 0 && errno == EINTR) continue;
       if (wrote < 0 && errno != EINVAL) fail_errno(path_, "write");
       if (wrote > 0) done += static_cast<size_t>(wrote);
-      if (wrote < 0 || done % kAlignment != 0) set_direct(false);  // it can't after all
+      if (wrote < 0 || done % kAlignment != 0) set_direct(false);  // direct writes don't work after all
     }
     write_all(descriptor_, path_, {part_ + done, kPart - done});
     used_ = 0;
@@ -192,29 +192,29 @@ class PartWriter {
 
 constexpr std::string_view kTemporary = ".tmp-";
 
-/// Whether `name` is that of a temporary file of `path` whose process is none of this machine, or of this
-/// one's number; whether somebody still writes to it, the lock tells.
+/// Whether `name` is a temporary file of `path` whose process doesn't exist on this machine or has this
+/// process's id. The lock shows whether a process still writes to it.
 bool may_be_of_the_dead(const std::string& name, const std::filesystem::path& path) {
   const std::string prefix = path.filename().string() + std::string(kTemporary);
   if (!name.starts_with(prefix)) return false;
   const int process = std::atoi(name.c_str() + prefix.size());
-  if (process == ::getpid()) return true;  // in a container, each process may have the number of the last
+  if (process == ::getpid()) return true;  // in a container, each process may get the same id as the last
   return process > 0 && ::kill(process, 0) != 0 && errno == ESRCH;
 }
 
-/// Creates a file of a name that nobody else has, beside `path`, and locks it; -1, with errno, where that
-/// fails. Other threads write the same path at the same time, and processes of other containers may bear the
-/// same number.
+/// Creates a file with a name that no other process uses, next to `path`, and locks it; -1, with errno, if
+/// that fails. Other threads may write the same path at the same time, and processes in other containers may
+/// have the same process id.
 int create_temporary(const std::filesystem::path& path, std::filesystem::path& temporary,
                      std::optional<Leftover>& leftover) {
   static std::atomic<int> made{0};
-  constexpr int kAttempts = 1000;  // names that are taken, too, by files that were left
+  constexpr int kAttempts = 1000;  // leftover files may occupy names too
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     temporary = fmt::format("{}{}{}-{}", path.string(), kTemporary, ::getpid(), made++);
-    leftover.emplace(temporary);  // before it is there: what throws leaves nothing
+    leftover.emplace(temporary);  // before the file exists, so that an exception leaves nothing
     const int file = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (file >= 0) {
-      // Unlocked for a moment, it may have been taken for a dead process's.
+      // While it was briefly unlocked, another process may have taken it for a dead process's file.
       const bool taken = ::flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
       struct stat info {};
       if (!taken && ::fstat(file, &info) == 0 && info.st_nlink > 0) return file;
@@ -229,10 +229,10 @@ int create_temporary(const std::filesystem::path& path, std::filesystem::path& t
   return -1;
 }
 
-/// A pipe or a device can't be replaced by a file: it is written to.
+/// A pipe or a device can't be replaced by a file, so it is written to directly.
 void write_special(const std::filesystem::path& path,
                    const std::function<void(const AppendFunction& append)>& content) {
-  // Without a reader, a pipe would have the opening wait for ever.
+  // Without O_NONBLOCK, opening a pipe that has no reader would wait forever.
   Descriptor file(::open(path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC | O_NONBLOCK));
   if (file.get() < 0 && errno == ENXIO) fail(ErrorCode::kIo, path.string(), "is a pipe that nobody reads");
   if (file.get() < 0) fail_errno(path, "open");
@@ -241,8 +241,8 @@ void write_special(const std::filesystem::path& path,
   if (file.close() != 0) fail_errno(path, "close");
 }
 
-/// What `path`, a symbolic link of the system's, leads to stays where it is: an open file of this process is
-/// written to behind what it has written there, one of another process from its beginning.
+/// `path` is a symbolic link of the system, whose target stays in place. A file that this process has open is
+/// written from its current position, another process's file from its beginning.
 void write_behind_link(const std::filesystem::path& path, const std::filesystem::path& folder,
                        const std::function<void(const AppendFunction& append)>& content) {
   std::error_code failed;
@@ -262,7 +262,8 @@ void write_and_rename(const std::filesystem::path& path,
     write_special(path, content);
     return;
   }
-  // Not through links that the system doesn't follow: a cycle, or another user's in a folder of all.
+  // Doesn't follow links that the system doesn't follow: a cycle, or another user's link in a folder open to
+  // all users.
   const int error = there ? 0 : errno;
   if (::lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode)) {
     errno = error;

@@ -1,4 +1,4 @@
-// Files: whole reads with a cap, and writes that are either complete or absent.
+// Files: complete reads with a size limit, and writes that are either complete or absent.
 #pragma once
 
 #include <cstddef>
@@ -12,41 +12,41 @@
 
 namespace isochron {
 
-/// The bytes of `path`; of a pipe or device, to its end. Throws kIo (missing, unreadable, a pipe that nobody
-/// writes to) and kBadFormat when
-/// larger than `limit_bytes`.
+/// The bytes of `path`; for a pipe or device, everything up to its end. Throws kIo (missing, unreadable, a
+/// pipe that nobody writes to) and kBadFormat if larger than `limit_bytes`.
 std::vector<std::byte> read_file(const std::filesystem::path& path, size_t limit_bytes = size_t{1} << 40);
 
-/// The same into `bytes`, whose memory is used again: reading file after file allocates nothing once the
-/// largest was read.
+/// The same, into `bytes`, whose memory is reused: reading file after file allocates nothing once the largest
+/// has been read.
 void read_file(const std::filesystem::path& path, std::vector<std::byte>& bytes, size_t limit_bytes);
 
-/// The same of a regular file: kIo for anything else, which might have no end or wait for ever.
+/// The same for a regular file. Throws kIo for anything else, which might have no end or wait forever.
 std::vector<std::byte> read_regular_file(const std::filesystem::path& path,
                                          size_t limit_bytes = size_t{1} << 40);
 void read_regular_file(const std::filesystem::path& path, std::vector<std::byte>& bytes, size_t limit_bytes);
 
-/// Has the system keep what was created, renamed and removed directly in `folder`, also if the power fails
-/// now; nothing where the file system can't do that.
+/// Makes the system store changes directly in `folder` (created, renamed and removed entries), so that they
+/// survive a power failure. Does nothing if the file system can't do that.
 void sync_folder(const std::filesystem::path& folder);
 
-/// Writes `content` to a temporary sibling, fsyncs it, renames it over `path` and fsyncs the directory. On
-/// any failure throws kIo, removes the temporary file and leaves what was at `path` untouched; so does the
-/// next write of `path` with those of processes that died. The temporary file is a Leftover (leftovers.h). A
-/// pipe or device at `path` is written to in place; kIo for a pipe that nobody reads. A symbolic link stays
-/// and what it leads to is written; an open file that it names, as /dev/stdout does, in place.
+/// Writes `content` to a temporary file in the same folder, fsyncs it, renames it over `path` and fsyncs the
+/// directory. On any failure it throws kIo, removes the temporary file and leaves the file at `path`
+/// untouched. The next write of `path` also removes temporary files of processes that died. The temporary
+/// file is a Leftover (leftovers.h). A pipe or device at `path` is written to in place; kIo for a pipe that
+/// nobody reads. A symbolic link stays and its target is written; if the link names an open file, as
+/// /dev/stdout does, that is written in place.
 void write_file_atomically(const std::filesystem::path& path, std::string_view content);
 
-/// The same for content that is made piece by piece: `content` calls `append` in order. What it throws leaves
-/// the file as a failed write does. `temporary_folder`: where the temporary file lies instead, in the same
-/// file system; not used behind a symbolic link.
+/// The same for content that is produced piece by piece: `content` calls `append` in order. If `content`
+/// throws, the file is left as after a failed write. `temporary_folder`: the folder of the temporary file
+/// instead, on the same file system; not used if `path` is a symbolic link.
 using AppendFunction = std::function<void(std::string_view piece)>;
 void write_file_atomically(const std::filesystem::path& path,
                            const std::function<void(const AppendFunction& append)>& content,
                            const std::filesystem::path& temporary_folder = {});
 
-/// As write_file_atomically, but synced by nobody: every reader finds it whole or as it was, a machine that
-/// crashes may lose it.
+/// Like write_file_atomically, but without fsync: every reader finds the file either complete or as it was,
+/// but a crash of the machine may lose it.
 void replace_file(const std::filesystem::path& path, std::string_view content);
 
 /// A file open for reading anywhere in it; safe to use from several threads.
@@ -59,9 +59,9 @@ class InputFile {
   InputFile& operator=(const InputFile&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
-  /// When it was opened.
+  /// The size when the file was opened.
   uint64_t size_bytes() const { return size_bytes_; }
-  /// Fills `bytes` from `offset`. Throws kIo, also when the file ends before.
+  /// Fills `bytes` from `offset`. Throws kIo, also if the file ends too early.
   void read_at(uint64_t offset, std::span<std::byte> bytes) const;
 
  private:

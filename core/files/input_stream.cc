@@ -62,7 +62,7 @@ InputStream::InputStream(const std::filesystem::path& path, const InputStreamOpt
     file_bytes_ = regular_ ? static_cast<uint64_t>(info.st_size) : 0;
     require(file_bytes_ <= options.limit_bytes, ErrorCode::kBadFormat, where_,
             "has {} bytes, more than the limit of {}", file_bytes_, options.limit_bytes);
-    // The first bytes tell what the file is, and stay as the first that are given or decompressed.
+    // The first bytes show the format of the file. They stay, as the first to be returned or decompressed.
     while (end_ < kFirstBytes) {
       const size_t got = read_file(std::span(window_).subspan(end_));
       if (got == 0) break;

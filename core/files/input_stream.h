@@ -13,18 +13,18 @@
 
 namespace isochron {
 
-/// How a file's bytes are packed. kAuto: gzip where it begins as such a file does, else plain.
+/// How a file's bytes are packed. kAuto: gzip if the file begins like a gzip file, else plain.
 enum class Compression { kAuto, kNone, kGzip, kZlib };
 
 struct InputStreamOptions {
   Compression compression = Compression::kAuto;
   uint64_t limit_bytes = uint64_t{1} << 62;  // refuse files that give more, after decompression too
   size_t buffer_bytes = size_t{1} << 16;
-  /// How long a named pipe may be without what somebody writes to it; negative: for ever.
+  /// How long a named pipe may go without data from a writer; negative: forever.
   std::chrono::milliseconds patience{10'000};
 };
 
-/// Once open, reading allocates nothing. An error leaves the stream where only `seek` may be called.
+/// Once open, reading allocates nothing. After an error, only `seek` may be called.
 class InputStream {
  public:
   /// Opens a file, pipe or device. Throws kIo (missing, a folder, a named pipe that nobody writes to),
@@ -38,17 +38,17 @@ class InputStream {
   const std::string& where() const { return where_; }
   bool compressed() const;
 
-  /// Bytes that come next, at least one unless the stream has ended, and at least four where a plain file of
-  /// as many begins; valid until the next call. Throws kIo,
-  /// kBadFormat with the compressed offset where compressed data is damaged or truncated, or beyond the
-  /// limit. CRCs of compressed data are verified at its end; several gzip members follow each other.
+  /// The bytes that come next: at least one unless the stream has ended, and at least four at the beginning
+  /// of a plain file that has as many. Valid until the next call. Throws kIo, and kBadFormat with the
+  /// compressed offset if compressed data is damaged, truncated or beyond the limit. CRCs of compressed data
+  /// are verified at its end; several gzip members may follow each other.
   std::span<const std::byte> peek();
-  /// As `peek`, with the whole of the `count` lines that come next, unless they are longer than the buffer: a
-  /// pipe may give them in pieces.
+  /// Like `peek`, but includes all of the next `count` lines, unless they are longer than the buffer: a pipe
+  /// may deliver them in pieces.
   std::span<const std::byte> peek_lines(int count = 1);
-  /// Goes on by `bytes` of those that `peek` showed.
+  /// Advances by `bytes` of what `peek` returned.
   void skip(size_t bytes) { begin_ += bytes; }
-  /// Fills `into` as far as the stream goes; returns the bytes filled. Throws as `peek`.
+  /// Fills `into` as far as there is data; returns the number of bytes filled. Throws like `peek`.
   size_t read(std::span<std::byte> into);
 
   /// Offset of the next byte in the plain, or decompressed, content.
@@ -56,7 +56,7 @@ class InputStream {
   /// Goes to `position`. In compressed files everything before is decompressed again, unless it lies ahead.
   /// Throws as `peek`; kIo when a pipe would have to go back, kBadFormat when the content ends before.
   void seek(uint64_t position);
-  /// Bytes left, where that is known without reading on (plain files); else the largest number.
+  /// The number of bytes left, if it is known without reading on (plain files); else the largest number.
   uint64_t most_bytes_left() const;
 
  private:

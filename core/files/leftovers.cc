@@ -45,7 +45,7 @@ constexpr int kDeepest = 8;
 
 bool is_dots(const char* name) { return std::strcmp(name, ".") == 0 || std::strcmp(name, "..") == 0; }
 
-/// An entry as the system call gives it; glibc's readdir allocates.
+/// A directory entry as the system call returns it; glibc's readdir allocates.
 struct Entry {
   uint64_t inode;
   int64_t next;

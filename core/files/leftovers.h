@@ -1,6 +1,6 @@
-// Files and folders that must be gone when the process is: temporary ones, halves. Their makers remove them;
-// for a process that ends by a signal, whoever handles it removes those that are noted here, of this process
-// and of those that it has forked.
+// Files and folders that must be gone when the process ends: temporary ones and incomplete ones. Their
+// creators remove them. If a signal ends the process, the code that handles it removes those that are noted
+// here, both of this process and of those that it has forked.
 #pragma once
 
 #include <sys/types.h>
@@ -9,8 +9,8 @@
 
 namespace isochron {
 
-/// While it lives, the file or folder is noted. At most `kMost` are, with absolute paths of less than 1,024
-/// bytes; others are not. Allocates no memory of its own beyond the path.
+/// While it exists, the file or folder is noted. At most `kMost` are noted, with absolute paths of less than
+/// 1,024 bytes; others are not. Allocates no memory beyond the path.
 class Leftover {
  public:
   static constexpr int kMost = 64;
@@ -20,17 +20,18 @@ class Leftover {
   Leftover& operator=(const Leftover&) = delete;
   ~Leftover();
 
-  /// Makes room for the notes, which processes forked later share. The first note does so by itself.
+  /// Allocates memory for the notes, which processes forked later share. The first note does this too.
   static void prepare();
 
  private:
   int at_ = -1;
 };
 
-/// Removes what is noted, with all that folders hold; what can't be removed stays. Processes forked by this
-/// one that have noted something are killed before. Safe to call from a signal's handler.
+/// Removes everything that is noted, including the contents of folders; what can't be removed stays.
+/// Processes forked by this one that have noted something are killed first. Safe to call from a signal
+/// handler.
 void remove_leftovers() noexcept;
-/// What a process that was forked by this one, and is gone, has noted.
+/// Removes what a process that was forked by this one, and is gone, has noted.
 void remove_leftovers_of(pid_t process) noexcept;
 
 }  // namespace isochron

@@ -1,11 +1,11 @@
-// Where the running program lies, for what is installed beside it.
+// Where the running program is located, for files that are installed next to it.
 #pragma once
 
 #include <filesystem>
 
 namespace isochron {
 
-/// The folder of the running program's file, links followed. Empty where the system doesn't tell.
+/// The folder of the running program's file, with links resolved. Empty if the system doesn't report it.
 std::filesystem::path program_folder();
 
 /// `folder` of the installation, e.g. "share": PREFIX/share where the program is PREFIX/bin/NAME. An absolute

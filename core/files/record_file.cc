@@ -140,7 +140,7 @@ void RecordWriter::write_through(std::span<const std::byte> bytes) {
   }
 }
 
-/// Behind a half record, readers find nothing.
+/// Removes an incomplete record, because readers find nothing after one.
 void RecordWriter::take_back_half() {
   struct stat info {};
   const bool regular = ::fstat(descriptor_, &info) == 0 && S_ISREG(info.st_mode);

@@ -19,7 +19,7 @@ namespace isochron {
 struct RecordReaderOptions {
   Compression compression = Compression::kNone;  // kAuto could take a record's length for gzip's first bytes
   size_t max_record_bytes = size_t{1} << 30;
-  /// Called before a record's memory grows to so many bytes; what it throws, `next` throws.
+  /// Called before a record's memory grows to `bytes` bytes. `next` passes its exceptions on.
   std::function<void(size_t bytes)> before_growth = {};
 };
 
@@ -29,10 +29,10 @@ class RecordReader {
   /// Throws kIo; kInvalidArgument for Compression::kAuto.
   explicit RecordReader(const std::filesystem::path& path, const RecordReaderOptions& options = {});
 
-  /// Reads the next record into `record`, whose memory is used again; false at the end. Memory is asked for
-  /// only as far as the file has bytes to fill it. Throws kIo; kBadFormat with the record's offset for a
-  /// checksum that is wrong, a record that is cut short, or one longer than `max_record_bytes`; what
-  /// InputStream throws for compressed files. After an error only `seek` may be called.
+  /// Reads the next record into `record`, whose memory is reused; false at the end. Memory is allocated only
+  /// as far as the file has bytes to fill it. Throws kIo; kBadFormat with the record's offset for a wrong
+  /// checksum, a truncated record, or one longer than `max_record_bytes`; and what InputStream throws for
+  /// compressed files. After an error only `seek` may be called.
   bool next(std::vector<std::byte>& record);
 
   /// Offset of the next record (in the decompressed content).
@@ -46,8 +46,8 @@ class RecordReader {
   std::function<void(size_t bytes)> before_growth_;
 };
 
-/// Writes records to a file that grows, so that others may read it meanwhile; whoever stops it at any moment
-/// leaves at most one record cut short, the last. Once open, writing allocates nothing.
+/// Writes records to a growing file, which others may read meanwhile. If the process is stopped at any
+/// moment, at most the last record is truncated. Once open, writing allocates nothing.
 class RecordWriter {
  public:
   /// Replaces what is at `path`. Throws kIo.
@@ -57,8 +57,8 @@ class RecordWriter {
   RecordWriter(const RecordWriter&) = delete;
   RecordWriter& operator=(const RecordWriter&) = delete;
 
-  /// Throws kIo when the file can't be written to; nothing may be written after that, and the file ends with
-  /// a whole record then.
+  /// Throws kIo if the file can't be written to. Nothing may be written after that, and the file then ends
+  /// with a complete record.
   void write(std::span<const std::byte> record);
   /// Hands what was written to the system, for other processes to see. Throws kIo.
   void flush();
@@ -75,8 +75,8 @@ class RecordWriter {
   std::vector<std::byte> buffer_;
   size_t filled_ = 0;
   uint64_t written_ = 0;      // bytes of the file
-  uint64_t record_end_ = 0;   // of the last record that was given whole, or the begin of the present one
-  uint64_t whole_bytes_ = 0;  // of the file that are whole records
+  uint64_t record_end_ = 0;   // end of the last complete record, or the beginning of the current one
+  uint64_t whole_bytes_ = 0;  // bytes of the file that are complete records
 };
 
 }  // namespace isochron

@@ -17,13 +17,12 @@ namespace isochron {
 namespace {
 
 constexpr std::string_view kPrefix = ".isochron-run-";
-/// The file in a run folder that is locked: locks of folders don't reach the other machines of a file system
-/// that several share.
+/// The file in a run folder that is locked, because locks on folders don't reach other machines that share a
+/// file system.
 constexpr const char* kLockName = ".lock";
 constexpr auto kLongestMaking = std::chrono::hours(1);  // of a folder, also by the clock of a file server
 
-/// Takes the lock of what is at `path`; -1, with errno, when that can't be done: EWOULDBLOCK where another
-/// has it.
+/// Locks what is at `path`; -1, with errno, if that fails: EWOULDBLOCK if another process holds the lock.
 int try_lock(const std::filesystem::path& path, int flags) {
   const int descriptor = ::open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, 0644);
   if (descriptor < 0) return -1;
@@ -41,7 +40,7 @@ int try_lock_of(const std::filesystem::directory_entry& entry) {
   if (!entry.is_directory(failed)) return try_lock(entry.path(), O_RDWR | O_NONBLOCK);
   const int lock = try_lock(entry.path() / kLockName, O_RDWR | O_NONBLOCK);
   if (lock >= 0 || errno != ENOENT) return lock;
-  // A young one may still get its lock.
+  // The lock file of a new folder may still be created.
   const auto written = std::filesystem::last_write_time(entry.path(), failed);
   if (failed || std::filesystem::file_time_type::clock::now() - written < kLongestMaking) return -1;
   return try_lock(entry.path(), O_RDONLY | O_DIRECTORY);
@@ -76,16 +75,16 @@ RunFolder::RunFolder(const std::filesystem::path& parent) {
     std::error_code ignored;
     return entry.path().filename().string().starts_with(kPrefix) && entry.is_directory(ignored);
   });
-  // Another process may take a folder for one of the dead before its file is locked: then the next number is
-  // tried.
+  // Before its file is locked, another process may take the folder for that of a dead process. The next
+  // number is then tried.
   constexpr int kAttempts = 16;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     path_ = parent / fmt::format("{}{}-{}", kPrefix, ::getpid(), made++);
-    leftover_.emplace(path_);  // before it is there: what throws leaves nothing
+    leftover_.emplace(path_);  // before the folder exists, so that an exception leaves nothing
     if (::mkdir(path_.c_str(), 0777) != 0) {
       const int error = errno;
       leftover_.reset();
-      // Processes of two containers may bear the same number.
+      // Processes of two containers may have the same id.
       if (error == EEXIST) continue;
       fail(ErrorCode::kIo, path_.string(), "cannot create the folder: {}", std::strerror(error));
     }
@@ -94,7 +93,7 @@ RunFolder::RunFolder(const std::filesystem::path& parent) {
     const int error = lock_ < 0 ? errno : ENOENT;
     if (lock_ >= 0 && std::filesystem::exists(path_ / kLockName, failed)) return;
     if (lock_ >= 0) ::close(std::exchange(lock_, -1));
-    ::rmdir(path_.c_str());  // where the file is there, the other process removes both
+    ::rmdir(path_.c_str());  // if the file exists, the other process removes both
     require(error == EWOULDBLOCK || error == ENOENT, ErrorCode::kIo, path_.string(),
             "cannot lock the folder: {}", std::strerror(error));
   }

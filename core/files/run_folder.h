@@ -1,5 +1,5 @@
-// Where a process keeps files that are not whole yet: one folder of its own below the folder that they will
-// go to (a rename must stay within a file system), gone when the process is.
+// Where a process keeps incomplete files: its own folder within the folder that they will be moved to (a
+// rename must stay within a file system). It is removed when the process ends.
 #pragma once
 
 #include <filesystem>
@@ -10,12 +10,12 @@
 
 namespace isochron {
 
-/// `PARENT/.isochron-run-PID`, with a lock on a file `.lock` in it that the system gives back when the
-/// process dies, however it does. Making one removes those of dead processes, with all they hold; of any
-/// machine, where the file system has locks between machines. It is a Leftover.
+/// `PARENT/.isochron-run-PID`, with a lock on a file `.lock` in it, which the system releases when the
+/// process dies for any reason. Creating one removes the run folders of dead processes, with all they
+/// contain; also of other machines, if the file system has locks between machines. It is a Leftover.
 class RunFolder {
  public:
-  /// Throws kIo, and leaves nothing then. `parent` must exist.
+  /// Throws kIo, and leaves nothing behind in that case. `parent` must exist.
   explicit RunFolder(const std::filesystem::path& parent);
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
@@ -29,14 +29,14 @@ class RunFolder {
   std::optional<Leftover> leftover_;
 };
 
-/// Removes what processes left in `parent` that died: of the entries that may be theirs, those on which
-/// nobody holds a lock, for a folder that on its file `.lock`. A folder without one stays for an hour.
+/// Removes what dead processes left in `parent`: of the entries that may be theirs, those that nobody holds a
+/// lock on. For a folder, the lock is on its file `.lock`. A folder without that file stays for an hour.
 void remove_those_of_the_dead(
     const std::filesystem::path& parent,
     const std::function<bool(const std::filesystem::directory_entry& entry)>& may_be_theirs);
 
-/// Keeps a folder to one process, by a lock on it that the system gives back when the process dies. Where the
-/// file system has no locks it keeps nobody out.
+/// Reserves a folder for one process, with a lock on it that the system releases when the process dies. If
+/// the file system has no locks, other processes aren't kept out.
 class FolderLock {
  public:
   /// Throws kIo when another process (or another lock of this one) has it, or it can't be opened.

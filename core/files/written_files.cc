@@ -35,7 +35,7 @@ WrittenFiles& all_files() {
   return *instance;
 }
 
-/// Longer paths take more with them.
+/// Room that is reserved for each path; longer paths allocate more.
 constexpr size_t kUsualPath = 160;
 
 void make_room(Ring& ring) {

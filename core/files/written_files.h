@@ -1,6 +1,6 @@
-// The files that this process has written and left: checkpoints and weights, event files. Whoever writes one
-// notes it; whether it is still there is looked up when somebody asks. At most `kMaxWrittenFiles` of a
-// kind are remembered, in memory taken with the first; the oldest goes.
+// The files that this process has written and kept: checkpoints and weights, event files. The code that
+// writes a file notes it; whether it still exists is checked only on request. At most `kMaxWrittenFiles` of a
+// kind are remembered, in memory allocated with the first; the oldest is dropped.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ enum class FileKind { kWeights, kEvents };
 
 inline constexpr int kMaxWrittenFiles = 256;
 
-/// Throws nothing: what can't be remembered isn't.
+/// Throws nothing: a file that can't be noted is ignored.
 void note_written_file(FileKind kind, const std::filesystem::path& path) noexcept;
 /// How many were ever noted.
 int64_t written_files();

@@ -1,5 +1,5 @@
-// Marks threads that work beside the training (writing checkpoints), so that their allocations are not taken
-// for the step's.
+// Marks threads that work alongside the training (writing checkpoints), so that their allocations aren't
+// attributed to the step.
 #pragma once
 
 #include <sys/resource.h>
@@ -21,9 +21,9 @@ class BackgroundWork {
   static bool active() { return internal::t_background_work > 0; }
 };
 
-/// Lets the compute threads go before the calling thread where they want the same core, for good: about a
-/// tenth of a busy core is left to it, and its work takes longer. Nothing changes on an idle core, nor where
-/// a sandbox refuses it.
+/// Permanently gives the compute threads priority over the calling thread where they want the same core: the
+/// calling thread gets about a tenth of a busy core, and its work takes longer. Nothing changes on an idle
+/// core, or if a sandbox refuses it.
 inline void give_way_to_compute() {
   constexpr int kMoreNice = 10;  // than the process
   const id_t thread = static_cast<id_t>(::gettid());

@@ -22,7 +22,7 @@ double number_in(const std::filesystem::path& file) {
   return stream >> number ? number : 0;
 }
 
-/// What the control group of this folder allows, of either version.
+/// The CPU quota of the control group of this folder, of either version.
 std::optional<double> quota_in(const std::filesystem::path& folder) {
   double quota = 0, period = 0;
   if (std::ifstream both(folder / "cpu.max"); !(both >> quota >> period)) {  // "max" is no number

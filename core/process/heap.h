@@ -3,8 +3,8 @@
 
 namespace isochron {
 
-/// Gives the system what is free in malloc's heap, whole pages, in a ms or less for each 10 MB of it: after
-/// work that is done seldom, whose memory would else stay resident.
+/// Returns free memory of malloc's heap to the system, in whole pages, in 1 ms or less per 10 MB. Call it
+/// after rare work, whose memory would otherwise stay resident.
 void give_back_free_heap() noexcept;
 
 }  // namespace isochron

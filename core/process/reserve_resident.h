@@ -1,5 +1,5 @@
-// Room that is resident from the beginning: what is only reserved becomes so page by page as it is filled,
-// and looks like memory that grows.
+// Memory that is resident from the beginning. Memory that is only reserved becomes resident page by page as
+// it is filled, which looks like growth.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace isochron {
 
-/// As text.reserve(bytes), and touches it.
+/// Like text.reserve(bytes), but also touches the memory.
 inline void reserve_resident(std::string& text, size_t bytes) {
   if (text.capacity() >= bytes) return;
   const size_t size = text.size();

@@ -21,11 +21,11 @@ struct EscapedStream {
   int first_error = 0;
 };
 
-// Never destroyed: the streams are flushed behind all destructors.
+// Never destroyed: the streams are flushed after all destructors.
 EscapedStream g_streams[] = {{STDOUT_FILENO}, {STDERR_FILENO}};
 void (*g_unread)() = nullptr;
 
-/// Gathers pieces and writes them; remembers that it couldn't.
+/// Collects pieces and writes them; remembers a failed write.
 class Output {
  public:
   explicit Output(int descriptor) : descriptor_(descriptor) {}

@@ -8,8 +8,8 @@
 namespace isochron {
 namespace {
 
-// Within this a second signal is the first one's echo: `timeout`, for one, sends it to the process and to its
-// group.
+// A second signal within this time is an echo of the first: for example, `timeout` sends it to the process
+// and to its group.
 constexpr int64_t kSameRequestNs = 300'000'000;
 bool g_alive = false;
 volatile int64_t g_first_ns = 0;

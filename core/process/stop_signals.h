@@ -1,5 +1,5 @@
-// SIGINT, SIGTERM and SIGHUP as a request that a loop answers when it is ready: it ends what it is at, saves,
-// and returns in good order.
+// SIGINT, SIGTERM and SIGHUP as a request that a loop answers when it is ready: it finishes what it is doing,
+// saves, and returns normally.
 #pragma once
 
 #include <array>
@@ -8,10 +8,10 @@
 
 namespace isochron {
 
-/// While it lives, the first of these signals is only noted; a second one, 0.3 s later or more, ends the
-/// process as it would have without. What handled them before does so again afterwards, and is given the one
-/// that nobody has asked for by then. A SIGHUP that is ignored, as below `nohup`, stays so. One at a time in
-/// a process.
+/// While it exists, the first of these signals is only noted. A second one, at least 0.3 s later, ends the
+/// process as it would without this object. Afterwards the previous handlers are restored, and a noted signal
+/// that nobody has asked for by then is passed to them. An ignored SIGHUP, as under `nohup`, stays ignored.
+/// Only one may exist in a process at a time.
 class StopSignals {
  public:
   StopSignals();
@@ -19,8 +19,8 @@ class StopSignals {
   StopSignals& operator=(const StopSignals&) = delete;
   ~StopSignals();
 
-  /// The signal that came since the construction, or 0. Whoever is told of one is to answer it. Costs one
-  /// load.
+  /// The signal that has come since the construction, or 0. A caller that receives a signal must act on it.
+  /// Costs one load.
   static int pending() {
     const int signal = pending_;
     if (signal != 0) [[unlikely]]

@@ -26,8 +26,8 @@ namespace {
 
 thread_local int t_team = 1;
 
-// What the thread sanitizer must be told, as it doesn't see libgomp's barriers: what came before
-// happens_before(place) in one thread comes before what follows happens_after(place) in another.
+// For the thread sanitizer, which doesn't see libgomp's barriers: what came before happens_before(place) in
+// one thread comes before what follows happens_after(place) in another.
 #ifdef __SANITIZE_THREAD__
 void happens_before(void* place) { __tsan_release(place); }
 void happens_after(void* place) { __tsan_acquire(place); }
@@ -36,7 +36,7 @@ void happens_before(void*) {}
 void happens_after(void*) {}
 #endif
 
-/// What threads wait for until all of them are there.
+/// A gate that threads wait at until all of them are there.
 struct Gate {
   std::mutex mutex;
   std::condition_variable changed;
@@ -50,8 +50,8 @@ void* wait_at(void* gate) {
   return nullptr;
 }
 
-/// As many at the same time, which end at once; 0, or why the system refuses one. Their stacks stay with the
-/// C library, for the threads that are made next.
+/// Starts `count` threads at the same time, which end at once. Returns 0, or the reason why the system
+/// refuses one. The C library keeps their stacks for the threads that are created next.
 int try_threads(int count) {
   Gate gate;
   std::vector<pthread_t> threads(static_cast<size_t>(count));
@@ -87,7 +87,7 @@ void make_team(int threads) {
   t_team = threads;
 }
 
-// Not instrumented, for the threads read what the compiler hands them before they get to happens_after.
+// Not instrumented, because the threads read what the compiler hands them before they reach happens_after.
 ISOCHRON_NOT_INSTRUMENTED void run_on_team(int threads, void (*body)(void*), void* context) {
   char begin = 0, end = 0;
   happens_before(&begin);

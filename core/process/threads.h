@@ -16,8 +16,8 @@ inline constexpr int kMostComputeThreads = 256;
 /// or beyond OMP_THREAD_LIMIT.
 void set_compute_threads(int threads);
 
-/// Will a region that this thread opens get all the threads it asks for? Not within another region, nor where
-/// OMP_MAX_ACTIVE_LEVELS is 0. Switches OpenMP's dynamic teams off for this thread.
+/// Whether a region that this thread opens gets all the threads it asks for. Not within another region, nor
+/// if OMP_MAX_ACTIVE_LEVELS is 0. Switches OpenMP's dynamic teams off for this thread.
 bool full_team();
 
 /// Turns on flush-to-zero and denormals-are-zero for the calling thread (subnormals cost up to 100x). Every
@@ -26,7 +26,7 @@ void flush_subnormals_to_zero();
 bool subnormals_flushed();
 
 /// How long thread `id` of this process (gettid) has waited for a core while it could have run, in ns since
-/// its start; 0 where the system doesn't tell.
+/// its start; 0 if the system doesn't report it.
 int64_t core_wait_ns(int id);
 
 /// Parallel loops that this thread has begun on more than one thread: whether a program works on the team.
@@ -53,8 +53,8 @@ void parallel_for(int threads, int64_t count, Body&& body) {
       const_cast<void*>(static_cast<const void*>(&body)));
 }
 
-/// body(t) for each t in [0, threads), each on a thread of its own; a team smaller than asked for does the
-/// rest in turn.
+/// Calls body(t) for each t in [0, threads), each on its own thread; a team smaller than requested runs the
+/// remaining calls one after another.
 template <typename Body>
 void each_thread(int threads, Body&& body) {
   parallel_for(threads, threads, [&](int64_t begin, int64_t end) {

@@ -25,18 +25,18 @@ enum class Counter : int {
   kHooks,              // callbacks, event receivers and observers of ops alive
   kOptimizerStates,    // optimizers that ever made their states
   kMemoryRetries,      // requests for memory ever refused, or served only after free memory was given back
-  kHostCopies,         // tensors ever made by copying numbers of the program's
+  kHostCopies,         // tensors ever made by copying the program's numbers
   kHostCopyBytes,      // bytes of these
-  kPlanSwitches,       // calls of captured functions ever made with another plan than the call before
+  kPlanSwitches,       // calls of captured functions ever made with a different plan than the previous call
   kOddTraces,          // traces ever made for a batch that only has fewer rows than the one before
   kNodesMade,          // nodes ever added to a graph
   kNotFinite,  // NaN and infinity ever met where the program looked: in item(), in a watch of variables
   kDeviceBytesReserved,  // bytes held from devices by our allocators
   kDeviceBytesInUse,     // bytes of devices handed out by our allocators
   kTransferBytes,        // bytes of batches ever brought to devices
-  kExposedCopyNs,        // ns that devices ever had nothing to do but wait for these
+  kExposedCopyNs,        // ns that devices ever spent only waiting for these
   kEagerOps,             // kernels ever run by an op on its own, outside of a plan
-  kCollectives,          // calls ever made in which several ranks take part
+  kCollectives,          // collective calls ever made
   kSentBytes,            // bytes ever sent to other ranks
   kCount
 };
@@ -61,8 +61,8 @@ inline int64_t counter_value(Counter counter) {
 namespace internal {
 inline constinit thread_local int64_t t_own_bytes = 0;
 }
-/// Bytes of eager tensors' buffers that this thread has made, less those that it has given back: with
-/// kBytesInUse, whether what grows is made here or by other threads.
+/// Bytes of eager tensors' buffers that this thread has allocated, minus those it has given back. Together
+/// with kBytesInUse, this shows whether memory grows in this thread or in others.
 inline void count_own_bytes(int64_t delta) { internal::t_own_bytes += delta; }
 inline int64_t own_bytes() { return internal::t_own_bytes; }
 

@@ -17,11 +17,11 @@ std::atomic<int> g_logs = 0;
 void write_line(const Event& event, LogLevel level, std::FILE* file) {
   const LogLevel own = log_level_of(event.kind);
   if (own > level) return;
-  // A notice speaks for itself; of the others one wants to know what they happened to.
+  // A notice is self-explanatory; for other events, the name of what they happened to is shown too.
   const std::string line = fmt::format("isochron: {}: {}{}{}\n", kNames[static_cast<int>(own)],
                                        own == LogLevel::kWarning ? "" : event.name,
                                        own == LogLevel::kWarning ? "" : ": ", event.text);
-  // A log that can't be written is no reason for what happens to fail.
+  // A log that can't be written must not make the program fail.
   std::fwrite(line.data(), 1, line.size(), file);
   std::fflush(file);
 }
@@ -62,7 +62,7 @@ void internal::log_by_default(const Event& event) {
   static const LogLevel level = [] {
     try {
       return log_level_of_environment();
-    } catch (const Error&) {  // what happens shall not fail for its log
+    } catch (const Error&) {  // an event must not fail because of its log
       return LogLevel::kWarning;
     }
   }();

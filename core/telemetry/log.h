@@ -1,6 +1,6 @@
-// The log: events (core/telemetry/event.h) as lines on standard error, as many as the user wants to see.
-// There is no second way to report: whoever has something to say emits an event, whose kind has a level here.
-// A program that makes no Log sees what ISOCHRON_LOG says, by default the warnings.
+// The log: events (core/telemetry/event.h) as lines on standard error, at the level that the user chooses.
+// There is no second way to report: code emits an event, whose kind has a level here. A program that makes no
+// Log uses the level in ISOCHRON_LOG, by default warnings.
 #pragma once
 
 #include <cstdio>
@@ -25,7 +25,7 @@ LogLevel log_level_of_environment();
 LogLevel log_level_of(EventKind kind);
 
 namespace internal {
-/// As a Log for standard error, where there is none.
+/// Logs like a Log for standard error, if there is none.
 void log_by_default(const Event& event);
 }  // namespace internal
 

@@ -68,7 +68,7 @@ namespace internal {
 
 void note_made(Made what, size_t bytes, std::string_view tag) noexcept {
   Seal* const seal = t_seal;
-  const UnsealedScope untracked;  // what taking the trace makes doesn't count
+  const UnsealedScope untracked;  // objects made while taking the trace don't count
   seal->note(what, bytes, tag);
 }
 

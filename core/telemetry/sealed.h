@@ -1,5 +1,5 @@
-// Sealed loops: after warm-up, the first thing that an iteration makes is an error that shows where it was
-// made.
+// Sealed loops: after warm-up, it is an error if an iteration makes anything, and the error shows where the
+// first object was made.
 //
 //   Seal seal;                               // after warm-up
 //   for (int64_t step = 0; step < steps; ++step) {
@@ -18,7 +18,8 @@
 // handles are seen where malloc, pthread_create and open are interposed (apps/allocation_counter.h), as in
 // the command and in a program that links isochron::allocation_counter; without that the rest is seen.
 //
-// A section costs two writes to thread-local memory; outside of one, what makes something tests one pointer.
+// A section costs two writes to thread-local memory. Outside a section, code that makes something tests one
+// pointer.
 #pragma once
 
 #include <array>
@@ -39,7 +40,7 @@ inline constexpr int kMadeCount = static_cast<int>(Made::kCount);
 /// "heap allocation", "graph node", ...
 std::string_view made_name(Made what);
 
-/// What was made in sections, with the stack of the first of each kind. Fixed memory, all of it since
+/// What was made in sections, with the stack of the first of each kind. Uses fixed memory, allocated at
 /// construction.
 class Seal {
  public:
@@ -55,7 +56,7 @@ class Seal {
       report(where, step);
   }
 
-  /// From the makers, on any thread of a section.
+  /// Called by code that makes something, on any thread of a section.
   void note(Made what, size_t bytes, std::string_view tag) noexcept;
 
  private:
@@ -95,7 +96,7 @@ class [[nodiscard]] SealedSection {
   Seal* outer_;
 };
 
-/// Within a section: what has a budget of its own (callbacks, logs, checkpoints).
+/// Within a section: a scope for work that has its own budget (callbacks, logs, checkpoints).
 class [[nodiscard]] UnsealedScope {
  public:
   UnsealedScope() : section_(nullptr) {}

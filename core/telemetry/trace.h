@@ -1,7 +1,7 @@
-// What threads do when: spans, counters and marks. The one place where the library is instrumented: while a
-// TraceBuffer records they go to preallocated rings, and while an NVTX tool listens (core/telemetry/nvtx.cc)
-// spans are its ranges too. Off, a span costs one load and a branch; recorded, two reads of the clock and
-// some 15 ns.
+// What threads do and when: spans, counters and marks. The library is instrumented only here: while a
+// TraceBuffer records, they go to preallocated rings, and while an NVTX tool listens
+// (core/telemetry/nvtx.cc), spans also become its ranges. When off, a span costs one load and a branch; when
+// recorded, two reads of the clock and some 15 ns.
 //
 //   constinit TraceLabel kGather(TraceCategory::kData, "gather");
 //   { const TraceSpan span(kGather); ... }
@@ -34,7 +34,7 @@ enum class TraceCategory : uint8_t {
 };
 std::string_view trace_category_name(TraceCategory category);  // "step", "phase", ...
 
-/// What a kernel's name says besides; empty and 0 elsewhere.
+/// Further details of a kernel; empty and 0 for other names.
 struct TraceDetail {
   std::string op = {};
   std::string shapes = {};  // of its inputs
@@ -85,7 +85,8 @@ inline bool trace_prepared() {
   return tracing() || internal::g_trace_buffer_exists.load(std::memory_order_relaxed);
 }
 
-/// From here to the end of the scope, on this thread. What was begun before a recording isn't in it.
+/// A span from here to the end of the scope, on this thread. A span that began before a recording isn't part
+/// of it.
 class [[nodiscard]] TraceSpan {
  public:
   explicit TraceSpan(const TraceLabel& label, int64_t value = 0) {
@@ -155,7 +156,7 @@ class TraceBuffer {
   bool recording() const { return recording_; }
   /// What was recorded. Throws kInvalidArgument while recording.
   std::vector<TracedThread> threads() const;
-  /// Events lost for want of a ring (see kMaxThreads).
+  /// Events lost because no ring was available (see kMaxThreads).
   int64_t lost() const;
   size_t bytes() const { return size_t{kMaxThreads} * events_per_thread_ * sizeof(TraceEvent); }
 
@@ -165,8 +166,8 @@ class TraceBuffer {
   bool recording_ = false;
 };
 
-/// Sends spans to the NVTX tool of this process as ranges of the domain "isochron", from now on. False where
-/// the library was built without NVTX. The library calls it by itself where NVTX_INJECTION64_PATH is set, as
+/// From now on, sends spans to the NVTX tool of this process as ranges of the domain "isochron". False if the
+/// library was built without NVTX. The library calls this by itself if NVTX_INJECTION64_PATH is set, as
 /// NVIDIA's profilers do for the programs that they start.
 bool enable_nvtx();
 /// `enable_nvtx` where the environment asks for it; cheap after the first call.

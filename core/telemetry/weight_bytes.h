@@ -1,5 +1,5 @@
-// Bytes of checkpoints and weights that were written: by whom, so that a step that waits for a save can be
-// told from one beside which a save goes on.
+// Bytes of checkpoints and weights that were written, and by which thread, so that a step that waits for a
+// save can be distinguished from a step that runs while a save is in progress.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// A graph as a plain list of nodes: between `graph`, which makes it, and whoever shows it (TensorBoard's
-// files in `observe`).
+// A graph as a plain list of nodes, which `graph` makes and other code shows (TensorBoard's files in
+// `observe`).
 #pragma once
 
 #include <string>

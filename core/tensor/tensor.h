@@ -28,9 +28,10 @@ class Storage : public RefCounted {
   size_t size_bytes() const { return size_bytes_; }
   Device device() const { return device_; }
   uint64_t generation() const { return generation_.load(std::memory_order_relaxed); }
-  /// By one thread at a time; others may ask meanwhile whether what they have is stale.
+  /// Only one thread at a time may call this; other threads may check for staleness meanwhile.
   void next_generation() { generation_.store(generation() + 1, std::memory_order_relaxed); }
-  /// For a trace, in which content counts as replaced though it isn't yet; whoever sets it sets it back.
+  /// For a trace, in which content counts as replaced though it isn't yet. The caller must restore the old
+  /// value.
   void set_generation(uint64_t generation) { generation_.store(generation, std::memory_order_relaxed); }
   /// Content is known never to change, so that the graph may fold it.
   bool constant() const { return constant_; }
@@ -105,7 +106,7 @@ class Tensor {
   size_t size_bytes() const { return static_cast<size_t>(impl_->elems) * dtype_size(dtype()); }
   const Strides& strides() const { return impl_->strides; }
   bool contiguous() const { return impl_->contiguous; }
-  /// Of a graph value, whose plan isn't made yet: the CPU.
+  /// For a graph value, whose plan isn't made yet: the CPU.
   Device device() const { return impl_->storage ? impl_->storage->device() : Device{}; }
 
   /// True while this tensor stands for a value of a graph under capture (it has no content yet).
@@ -130,7 +131,8 @@ class Tensor {
   /// Copies all bytes of a contiguous tensor to the host, from whichever device, and waits for them. Throws
   /// kCaptureViolation and kStale as `raw`.
   void read(std::byte* to) const;
-  /// As `raw`, on whichever device it lives: for that device's kernels and copies, not to be read here.
+  /// Like `raw`, but for a tensor on any device. The address is for that device's kernels and copies; the
+  /// host must not read it.
   std::byte* device_address() const {
     if (!impl_ || !impl_->storage || impl_->storage->generation() != generation_) [[unlikely]]
       throw_unreadable();

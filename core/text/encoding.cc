@@ -10,7 +10,7 @@
 namespace isochron {
 namespace {
 
-/// As iconv calls it; empty where it has none of their marks.
+/// The encoding as iconv calls it; empty if the text begins with none of the byte order marks.
 std::string_view marked_encoding(std::span<const std::byte> begin) {
   const auto starts = [&](std::initializer_list<uint8_t> mark) {
     return begin.size() >= mark.size() &&
@@ -22,7 +22,8 @@ std::string_view marked_encoding(std::span<const std::byte> begin) {
   return {};
 }
 
-/// Latin letters and digits have zeroes in all bytes of a character but one; empty where it isn't so.
+/// Latin letters and digits have zeroes in all bytes of a character but one; empty if the text has no such
+/// pattern.
 std::string_view unmarked_encoding(std::span<const std::byte> begin) {
   std::array<size_t, 4> zeroes{};  // by place in four bytes
   for (size_t i = 0; i < begin.size(); ++i) zeroes[i % 4] += begin[i] == std::byte{0};

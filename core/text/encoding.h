@@ -1,4 +1,4 @@
-// Text that isn't in UTF-8, told before it is taken for something else.
+// Recognizes text that isn't in UTF-8 before it is mistaken for something else.
 #pragma once
 
 #include <cstddef>
@@ -8,13 +8,13 @@
 
 namespace isochron {
 
-/// Throws kBadFormat for `where` if what begins with `begin` is in UTF-16 or UTF-32, by its byte order mark
-/// or by where its zero bytes are, saying how to convert it.
+/// Throws kBadFormat for `where`, saying how to convert the text, if the text that begins with `begin` is in
+/// UTF-16 or UTF-32, according to its byte order mark or the positions of its zero bytes.
 void refuse_wide_text(std::span<const std::byte> begin, const std::string& where);
 
-/// Of UTF-8.
+/// The byte order mark of UTF-8.
 inline constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
-/// `text`, which may begin with it, without.
+/// `text` without its byte order mark, if it begins with one.
 constexpr std::string_view without_byte_order_mark(std::string_view text) {
   return text.starts_with(kByteOrderMark) ? text.substr(kByteOrderMark.size()) : text;
 }

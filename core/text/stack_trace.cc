@@ -29,7 +29,8 @@ std::string demangled(const std::string& name) {
   return result;
 }
 
-/// The innermost frames that tell nothing: what took the trace, and what allocates on behalf of others.
+/// The innermost frames that carry no information: those that took the trace, and those that allocate on
+/// behalf of others.
 bool is_machinery(std::string_view name) {
   constexpr std::string_view kBeginnings[] = {"isochron::StackTrace::",
                                               "isochron::Seal::note",
@@ -65,7 +66,7 @@ class LoadedObjects {
     std::string name = "?";
     std::string place;
   };
-  /// Of the address behind a call.
+  /// The frame of a return address.
   Frame frame(uintptr_t address) const {
     const uintptr_t call = address - 1;  // a function that never returns may end with the call
     Frame frame{.place = fmt::format("{:#x}", address)};
@@ -87,7 +88,7 @@ class LoadedObjects {
   }
 
  private:
-  /// What was stripped off stays unknown: it may lie on servers.
+  /// Stripped debug information isn't looked up, because it may be on servers.
   static int no_debug_file(Dwfl_Module*, void**, const char*, Dwarf_Addr, const char*, const char*, GElf_Word,
                            char**) {
     return -1;

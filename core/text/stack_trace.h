@@ -1,5 +1,5 @@
-// StackTrace: where the program stands, kept in fixed memory so that it can be taken inside malloc, and told
-// later with the names of functions.
+// StackTrace: a stack trace in fixed memory, so that it can be captured inside malloc and printed later with
+// function names.
 #pragma once
 
 #include <array>
@@ -12,9 +12,10 @@ class StackTrace {
  public:
   static constexpr int kMaxFrames = 64;
 
-  /// Loads what `capture` needs. Call it once, on any thread, before the first: that one would allocate.
+  /// Loads what `capture` needs. Call it once, on any thread, before the first `capture`, which would
+  /// otherwise allocate.
   static void prepare();
-  /// Takes the stack of this thread, some microseconds long. Allocates nothing after `prepare`.
+  /// Captures the stack of this thread, in some microseconds. Allocates nothing after `prepare`.
   void capture() noexcept;
   bool empty() const { return count_ == 0; }
 

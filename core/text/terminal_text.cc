@@ -34,7 +34,7 @@ size_t length_by_first(unsigned char first) {
   return first >= 0xf0 && first <= 0xf4 ? 4 : 0;
 }
 
-/// Controls, what ends a line elsewhere, and what changes the direction of text.
+/// Control characters, Unicode line separators, and characters that change the direction of text.
 bool controls(char32_t code) {
   return (code < 0x20 && code != '\n' && code != '\t') || (code >= 0x7f && code <= 0x9f) || code == 0x61c ||
          code == 0x200e || code == 0x200f || (code >= 0x2028 && code <= 0x202e) ||

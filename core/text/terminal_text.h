@@ -1,6 +1,6 @@
-// Text that came from a file or a user, made fit for a terminal: what a terminal would act upon is spelled
-// out. The command prints through standard_streams.h, which does this for all that leaves it; `quotation` is
-// for what an error message shows of its input.
+// Text from a file or a user, made safe for a terminal: everything that a terminal would act upon is spelled
+// out. The command prints through standard_streams.h, which does this for all its output; `quotation` is for
+// the input that an error message shows.
 #pragma once
 
 #include <array>
@@ -10,9 +10,9 @@
 
 namespace isochron {
 
-/// Spells out, in a stream of text: control characters but newline and tab ("\x1b"), bytes that aren't UTF-8
-/// ("\xff"), and the code points that control a terminal (C1), end lines or reorder text ("\u{202e}"). All
-/// else stays as it is. A character may come in pieces. Allocates nothing.
+/// Spells out, in a stream of text: control characters except newline and tab ("\x1b"), bytes that aren't
+/// UTF-8 ("\xff"), and code points that control a terminal (C1), end lines or reorder text ("\u{202e}").
+/// Everything else stays as it is. A character may be split between pieces. Allocates nothing.
 class TerminalEscaper {
  public:
   /// Calls `out(std::string_view)` with the pieces of what may be printed.
@@ -80,8 +80,8 @@ class TerminalEscaper {
 /// A whole text, as TerminalEscaper has it.
 std::string escape_for_terminal(std::string_view text);
 
-/// What a message shows of its input: on one line, newlines and tabs spelled out too, and of a text of more
-/// than `most_bytes` the beginning, with its length: "abc... (of 70000 bytes)".
+/// The input as a message shows it: on one line, with newlines and tabs spelled out too. A text of more than
+/// `most_bytes` is cut to its beginning, with its length: "abc... (of 70000 bytes)".
 std::string quotation(std::string_view text, size_t most_bytes = 120);
 
 /// The beginning of a text of more than `most_bytes`, with its length, cut between characters.

@@ -112,7 +112,7 @@ class Workplace:
                        check=True, stdout=subprocess.DEVNULL)
 
     def make(self, programs):
-        """None, or what the compiler says."""
+        """None, or the compiler's messages."""
         environment = dict(os.environ, CCACHE_BASEDIR=str(self.source), CCACHE_NOHASHDIR="1")
         targets = [f"{program}_test" for program in programs]
         done = subprocess.run(["cmake", "--build", self.build, "-j", str(self.jobs), "--target", *targets],
@@ -120,7 +120,7 @@ class Workplace:
         return None if done.returncode == 0 else done.stdout[-3000:]
 
     def test(self, program, tests):
-        """True where all of them pass; raises ValueError where none ran."""
+        """True if all of them pass; raises ValueError if none ran."""
         command = [self.build / "bin" / f"{program}_test", "--gtest_brief=1", f"--gtest_filter={tests}"]
         try:
             done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
