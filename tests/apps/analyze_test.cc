@@ -1,5 +1,5 @@
-// `isochron analyze` as a user meets it: tables with gaps, ranks, phases and work, what is printed of a log,
-// and few values. Reading logs is tested in logs_test.cc.
+// `isochron analyze` as users run it: tables with gaps, ranks, phases and work, the output for a log, and
+// series of few values. logs_test.cc tests how logs are read.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -35,7 +35,7 @@ class Analyze : public testing::Test {
 TEST(TimeUnits, NamesOfColumnsTellThem) {
   const struct {
     const char* name;
-    double ns;  // of 8 in that unit; 0: none
+    double ns;  // nanoseconds of the value 8 in this unit; 0: the name has no unit
   } cases[] = {{"step_ms", 8e6},
                {"time (s)", 8e9},
                {"seconds", 8e9},
@@ -134,7 +134,7 @@ TEST_F(Analyze, TimeForAsMuchWorkIsJudged) {
                ErrorCode::kBadFormat, "no column 'rows'");
 }
 
-/// Rows of three processes, of which the last one slows down, and of their validation.
+/// Training rows of three processes, the last of which slows down, and their validation rows.
 std::string table_of_ranks() {
   Rng rng(3);
   std::string table = "phase,rank,step_ms\n";

@@ -1,5 +1,5 @@
-// The pages in a real browser, where there is one (Debian's package `chromium`): they fit a desk and a phone,
-// draw what they hold, ask nothing of a network and raise no error.
+// The pages in a real browser if one is installed (Debian's package `chromium`): they fit desktop and phone
+// screens, draw their content, make no network requests and raise no errors.
 #include <gmock/gmock.h>
 
 #include <cstdlib>
@@ -36,7 +36,7 @@ std::string browser() {
   return "";
 }
 
-/// With a profile of its own, so that none of the user's is touched.
+/// Uses its own profile, so that the user's profile isn't touched.
 std::string headless(const std::string& browser, const TempFolder& folder) {
   return browser + " --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --user-data-dir=" +
          (folder.path() / "profile").string();
@@ -87,7 +87,7 @@ document.getElementById('f').onload = (event) => {
   return nlohmann::json::parse(found);
 }
 
-/// `answer`: whether the first screen is to say what is wrong with a loop.
+/// `answer`: whether the first screen must say what is wrong with a loop.
 void expect_good(const std::string& browser, const std::filesystem::path& page, const std::string& text,
                  const TempFolder& folder, bool answer = false) {
   for (const int width : {360, 400, 1400}) {

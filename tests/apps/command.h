@@ -1,4 +1,4 @@
-// The built command as a user meets it: its exit status and what it prints.
+// Runs the built command as a user does: its exit status and output.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -12,7 +12,7 @@
 
 namespace isochron::apps {
 
-/// `in`: the working directory, the test's own where it is empty.
+/// `in`: the working directory; if empty, the test's own.
 inline Outcome run_isochron(const std::string& arguments, const std::filesystem::path& in = {}) {
   return run_shell((in.empty() ? std::string() : "cd '" + in.string() + "' && ") +
                    std::string(ISOCHRON_COMMAND) + " " + arguments);

@@ -1,4 +1,5 @@
-// bench, analyze, plan and doctor. Counts are held to their values; times are not, they are the machine's.
+// bench, analyze, plan and doctor. Counts are checked exactly; times aren't, because they depend on the
+// machine.
 #include <gmock/gmock.h>
 #include <sched.h>
 
@@ -204,7 +205,7 @@ TEST_F(Command, TheVectorInstructionsCanBeLimited) {
     return run_isochron("--version >/dev/null; ISOCHRON_VECTOR_TARGET=" + target +
                         " ISOCHRON_CACHE=/tmp/nowhere " ISOCHRON_COMMAND " " + command);
   };
-  std::set<std::string> files;  // choices made by timing belong to the instructions
+  std::set<std::string> files;  // each instruction set has its own choices made by timing
   for (const std::string& target : ops::vector_targets()) {
     const Outcome outcome = limited(target, "doctor");
     EXPECT_THAT(outcome, Ends(0, "vector instructions in use                 " + target + ", oneDNN up to "));

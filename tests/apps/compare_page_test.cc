@@ -1,4 +1,4 @@
-// What compare says of its loops, printed and on the page: of results made by hand.
+// What compare prints and draws on its page about its loops, given handmade results.
 #include <gmock/gmock.h>
 
 #include "isochron/apps/compare/diagnosis.h"
@@ -13,7 +13,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-/// A loop of `iterations`, a window each of a hundredth of them, whose windows take from `first_ns` to
+/// A loop of `iterations` iterations. Each window has a hundredth of them; its times go from `first_ns` to
 /// `last_ns`.
 LoopResult ran(const std::string& name, int64_t iterations, double first_ns, double last_ns) {
   LoopResult result;
@@ -53,8 +53,8 @@ void add_level(LoopResult& result, const std::string& name, Flatness kind, doubl
   result.report.sample_iterations = {0, result.report.iterations / 2, result.report.iterations};
 }
 
-/// A loop that slows down, one that takes memory, one that pauses, one that is slow, one that trains
-/// incorrectly and two cured ones, of which the second does ten iterations in one.
+/// Loops: one slows down, one uses more and more memory, one pauses, one is slow, one trains incorrectly, and
+/// two are cured. The second cured loop does ten iterations in one.
 class ComparePage : public testing::Test {
  protected:
   ComparePage() {
@@ -237,7 +237,7 @@ TEST_F(ComparePage, MarksIteration1500OnlyWhereARunIsThatLong) {
   result_.loops.erase(result_.loops.begin() + 5, result_.loops.end());
   result_.loops.erase(result_.loops.begin(), result_.loops.begin() + 4);
   scenario_.loops.erase(scenario_.loops.begin(),
-                        scenario_.loops.begin() + 4);  // the one of 1,000 iterations is left
+                        scenario_.loops.begin() + 4);  // only the loop of 1,000 iterations remains
   EXPECT_THAT(scenario_figure(result_), AllOf(HasSubstr("<polyline"), Not(HasSubstr(">1,500<"))));
   result_.loops[0] = ran("slowing", 4000, 1e5, 5e5);
   EXPECT_THAT(scenario_figure(result_), HasSubstr(">1,500<"));

@@ -1,5 +1,5 @@
-// compare: its loops and tables as the command runs them, the budget of time, what is made of findings.
-// Counts are held to their values; times are not, they are the machine's.
+// compare: its loops and tables as the command runs them, the time budget, and how findings are classified.
+// Counts are checked exactly; times aren't, because they depend on the machine.
 #include <gmock/gmock.h>
 
 #include <fstream>
@@ -51,7 +51,7 @@ class Compare : public testing::Test {
     return -1;
   }
 
-  /// The scenario's table of that title's beginning, its cells by column of one row.
+  /// The cells of the row `name`, by column, in the scenario's table whose title begins with `title`.
   std::map<std::string, std::string> row(const std::string& title, const std::string& name) {
     for (const nlohmann::json& table : tables_) {
       if (!table["title"].get<std::string>().starts_with(title)) continue;
@@ -260,7 +260,7 @@ TEST_F(Compare, CountsWhatLoopsAreFoundToBeOverManyRuns) {
 }
 
 TEST_F(Compare, EndsWhenItsBudgetIsSpent) {
-  // Less than loops need: each of them has its least time, and none goes on.
+  // Less than the loops need: each runs for its minimum time, and none continues.
   const Outcome outcome = run_isochron("compare gpu-memory --verbose --seconds 0.05 --budget 0.1 --out " +
                                        folder_.path().string());
   EXPECT_THAT(outcome, Ends(0, "not settled"));
@@ -329,7 +329,7 @@ TEST(CompareFinding, TellsInconclusiveFromOtherwise) {
   LoopResult wrong_cause = found(Flatness::kGrowing);
   wrong_cause.report.causes = {{"unexplained", "", ""}};
   EXPECT_EQ(finding(growing, wrong_cause), Finding::kOtherwise);
-  // What the machine did is named, and is no fault of the loop's.
+  // Effects of the machine are named, but don't count as faults of the loop.
   LoopResult disturbed = found(Flatness::kFlat);
   disturbed.report.causes = {{"stolen CPU time", "", ""}, {"the machine slowed, not the program", "", ""}};
   EXPECT_EQ(finding(cured, disturbed), Finding::kAsExpected);

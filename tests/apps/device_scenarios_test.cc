@@ -1,4 +1,4 @@
-// The loops of the scenarios that run on a device, and cases of the bench, on a simulated one.
+// The scenario loops that run on a device, and bench cases, on a simulated device.
 #include <gmock/gmock.h>
 
 #include "isochron/apps/bench/cases.h"
@@ -19,7 +19,7 @@ namespace {
 
 constexpr Device kDevice = SimulatedGpu::kDevice;
 
-/// What the loop leaves to say after so many iterations.
+/// What the loop reports after `iterations` iterations.
 std::string notes_of(const Loop& loop, int iterations) {
   observe::Recorder recorder;
   const CompareOptions options;
@@ -39,7 +39,7 @@ TEST(DeviceScenarios, MemoryComesInFourWays) {
   std::map<std::string, std::string> notes;
   for (const Loop& loop : scenario.loops) notes[loop.name] = notes_of(loop, 40);
   EXPECT_THAT(scenario.loops[0].what, testing::HasSubstr("its own allocation from the driver"));
-  // All of the naive loop's allocations are the driver's; the pool asks once.
+  // All allocations of the naive loop go to the driver; the pool makes one driver allocation.
   EXPECT_THAT(notes["naive"], testing::ContainsRegex("^([0-9]+) allocations, [1-9][0-9]+ of them from the"));
   EXPECT_THAT(notes["growth on demand"],
               testing::ContainsRegex("^[0-9]+ allocations, 1 of them from the system"));

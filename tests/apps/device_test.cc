@@ -1,4 +1,4 @@
-// The bundled trainers on a simulated device, beside the CPU.
+// The bundled trainers on a simulated device, compared with the CPU.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -20,7 +20,7 @@ struct Training {
 
 class TrainedOnADevice : public testing::TestWithParam<Training> {};
 
-/// The command in this process, whose device is simulated; its exit status.
+/// Runs the command in this process on a simulated device; returns its exit status.
 int status_of(const std::string& line) {
   std::vector<std::string> words = {"isochron"};
   std::istringstream text(line);
@@ -37,7 +37,7 @@ Outcome run_on_device(const std::string& line) {
   return {status, testing::internal::GetCapturedStdout() + testing::internal::GetCapturedStderr()};
 }
 
-/// Losses of training and test.
+/// The training and test losses.
 std::vector<double> losses(const std::string& arguments, const std::string& device,
                            const std::filesystem::path& json) {
   const Outcome outcome =
@@ -74,7 +74,7 @@ TEST(TrainingOnADevice, KeepsToItsMemoryLimit) {
               Ends(4, " of the 16 rows"));
 }
 
-/// Of JSON; sanitizers add theirs.
+/// Parses only the first line as JSON, because sanitizers add lines of their own.
 nlohmann::json first_line(const Outcome& outcome) {
   return nlohmann::json::parse(outcome.text.substr(0, outcome.text.find('\n')));
 }
@@ -157,7 +157,7 @@ TEST(TrainingOnADevice, ALostOneLeavesTheLastCheckpoint) {
               "the last good checkpoint is .*cp-0003-00000011.safetensors; continue from it with --resume");
 }
 
-/// The weeks of 1987 to 1990, so that the evaluation is short.
+/// The weeks from 1987 to 1990, few enough for a short evaluation.
 void write_weeks(const std::filesystem::path& to) {
   std::ifstream all(ISOCHRON_SOURCE_DIR "/datasets/co2_weekly.csv");
   std::ofstream some(to);
@@ -183,7 +183,7 @@ TEST_P(TrainedOnADevice, LearnsWhatTheCpuLearns) {
   EXPECT_GT(simulated.controls->calls("launch graph"), 0);
 }
 
-// Of others the simulation is slow: their layers are tested smaller (tests/train/device_models_test.cc).
+// The other models are slow to simulate: their layers have smaller tests (tests/train/device_models_test.cc).
 INSTANTIATE_TEST_SUITE_P(Models, TrainedOnADevice,
                          testing::Values(Training{"regress", "regress --epochs 1 --steps 3"},
                                          Training{"digits", "digits --epochs 1 --steps 3 --batch 8"},

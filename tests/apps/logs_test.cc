@@ -1,4 +1,4 @@
-// Logs of common programs, read as they are. tests/apps/logs holds what such programs printed
+// Logs of common programs, read unchanged. tests/apps/logs holds output of such programs
 // (scripts/make_log_samples.py).
 #include <gmock/gmock.h>
 
@@ -26,9 +26,9 @@ struct Sample {
   const char* phase;
   size_t values;
   size_t index;       // of a value
-  double ns;          // that one
+  double ns;          // the value at `index`
   const char* each;   // what each is, in part
-  const char* other;  // a phase that was left out; empty: there is none
+  const char* other;  // a phase that was left out; empty: none
 };
 
 class LogSamples : public testing::TestWithParam<Sample> {};
@@ -341,7 +341,7 @@ TEST_F(Logs, ScaledCountsAndRatesBelongTogether) {
 TEST_F(Logs, PhasesOfBarsGoByWordsAndLength) {
   std::string log;
   for (int epoch = 0; epoch < 6; ++epoch) {
-    const int steps = 100 + epoch;  // as batches by length have it
+    const int steps = 100 + epoch;  // as when batches are formed by length
     log += bar(fmt::format("Epoch {} loss 0.{}", epoch, epoch), 0, steps, "?it/s");
     log += bar(fmt::format("Epoch {} loss 1.{}", epoch, epoch), steps, steps, "10.00it/s") + "\n";
     log += bar(fmt::format("Epoch {} loss 1.{}", epoch, epoch), 0, 20, "?it/s");

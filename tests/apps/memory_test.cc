@@ -1,4 +1,4 @@
-// What the command says of memory: moments side by side, the plan as a picture, sealed runs.
+// What the command reports about memory: moments side by side, the plan as a picture, sealed runs.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -47,7 +47,7 @@ TEST(MemoryCommand, TrainTellsWhoOwnsTheMemoryAndDrawsThePlan) {
   ASSERT_EQ(moments.size(), 4u);
   for (const observe::MemoryMoment& moment : moments) {
     EXPECT_GT(moment.resident.planned, 0);
-    if (kSanitizer) continue;  // it has memory of its own
+    if (kSanitizer) continue;  // the sanitizer uses memory of its own
     EXPECT_LT(std::abs(moment.resident.unexplained), std::max<int64_t>(moment.resident.total / 20, 1 << 20));
   }
   const observe::RunRecord record = observe::read_run_record(folder.path());

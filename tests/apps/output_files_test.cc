@@ -1,4 +1,4 @@
-// No command writes over what it reads, nor one of its outputs over another.
+// No command overwrites its inputs, and none writes two outputs to the same file.
 #include "isochron/apps/output_files.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,5 @@
-// The command as a process among others: signals, limits, pipes, files that are none, a terminal behind it.
+// The command as a process: signals, limits, pipes, paths that aren't regular files, and output to a
+// terminal.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <signal.h>
@@ -27,14 +28,14 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-/// A line of the shell, in which CMD stands for the command.
+/// A shell command line in which CMD stands for the command.
 Outcome shell(std::string line) {
   for (size_t at = 0; (at = line.find("CMD", at)) != std::string::npos;)
     line.replace(at, 3, ISOCHRON_COMMAND);
   return run_isochron("--version >/dev/null; { " + line + "; }");
 }
 
-/// What a terminal would act on; newlines and tabs are text.
+/// Whether a terminal would interpret characters of `text`; newlines and tabs count as text.
 bool acts_on_terminals(const std::string& text) {
   return std::ranges::any_of(text, [](char c) {
     const auto byte = static_cast<unsigned char>(c);
@@ -61,13 +62,14 @@ class Process : public testing::Test {
     return names;
   }
 
-  /// Starts the command, reads what it prints up to `text`, sends it the signal; what waitpid says.
+  /// Starts the command, reads its output up to `text` and sends it the signal. Returns the status from
+  /// waitpid.
   int status_after(const std::vector<std::string>& arguments, const std::string& text, int signal) {
     int ends[2];
     EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
     const pid_t child = ::fork();
     if (child == 0) {
-      ::signal(signal, SIG_DFL);  // below nohup or in a shell's background it may be ignored
+      ::signal(signal, SIG_DFL);  // may be ignored under nohup or in a background job of a shell
       ::dup2(ends[1], STDOUT_FILENO);
       ::dup2(ends[1], STDERR_FILENO);
       std::vector<char*> words{const_cast<char*>(ISOCHRON_COMMAND)};
@@ -93,7 +95,7 @@ class Process : public testing::Test {
     return status;
   }
 
-  /// A run that goes on, as `watch` sees it.
+  /// A run in progress, as `watch` sees it.
   fs::path live_folder(const std::string& title) const {
     fs::create_directories(folder_ / "live");
     nlohmann::json live = {{"format", "isochron live 1"},
@@ -385,15 +387,15 @@ TEST_F(Process, WantOfMemoryOrThreadsIsToldAndExitsWithFour) {
     EXPECT_TRUE(is_want_of_memory({number, std::system_category()})) << "as a thread that can't be had says";
   EXPECT_FALSE(is_want_of_memory({ENOSPC, std::system_category()}));
   if (kSanitizer) GTEST_SKIP() << "address space can't be limited here";
-  // From where the command is loaded at all to where it has enough, at narrow steps around what libraries
-  // need.
+  // From the limit at which the command barely loads to one that is large enough, in small steps around what
+  // the libraries need.
   const auto limited = [](int megabytes, const std::string& what) {
     return shell(fmt::format("ulimit -v {}; CMD {}", megabytes * 1024, what));
   };
   int enough = 0, wanting = 0;
   for (int megabytes = 100; megabytes <= 400; megabytes += megabytes < 200 ? 8 : 50) {
     const Outcome outcome = limited(megabytes, "bench --case cnn --steps 1 --threads 2");
-    if (outcome.status == 127) continue;  // its libraries weren't loaded
+    if (outcome.status == 127) continue;  // its libraries couldn't be loaded
     EXPECT_THAT(outcome.status, testing::AnyOf(0, 4)) << megabytes << " MB\n" << outcome.text;
     (outcome.status == 0 ? enough : wanting) += 1;
     if (outcome.status == 0) continue;

@@ -1,5 +1,5 @@
-// `mpirun isochron train`: ranks divide the batches, and nothing of the result says how many there were. What
-// `bench --ranks` and `doctor` print below a launcher.
+// `mpirun isochron train`: ranks share the batches, and the result doesn't depend on the number of ranks.
+// Also the output of `bench --ranks` and `doctor` under a launcher.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -23,7 +23,7 @@ using testing::AnyOf;
 using testing::HasSubstr;
 using testing::Not;
 
-/// Whose launchers are told apart in names: tests are run with each.
+/// An MPI whose launcher has a name of its own: the tests run with each of them.
 struct Mpi {
   const char* launcher;
   const char* arguments;
@@ -42,8 +42,8 @@ class Ranks : public testing::TestWithParam<Mpi> {
     if (!is_installed(GetParam())) GTEST_SKIP() << GetParam().launcher << " is not installed";
   }
 
-  /// The line that starts `ranks` of them, ended after a minute. What MPI keeps to its end is no leak of
-  /// ours.
+  /// The command line that starts `ranks` ranks and ends them after a minute. Memory that MPI never frees
+  /// isn't our leak.
   static std::string command_line(int ranks, const std::string& arguments) {
     return fmt::format(
         "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
@@ -68,8 +68,8 @@ class Ranks : public testing::TestWithParam<Mpi> {
   TempFolder folder_;
 };
 
-/// Dropout, an odd last batch, and a last update with one batch for four ranks; numbers of batches that the
-/// ranks share out unevenly.
+/// Covers dropout, an odd last batch, a last update with one batch for four ranks, and numbers of batches
+/// that don't divide evenly among the ranks.
 constexpr const char* kDigits = "digits --epochs 2 --threads 1 --deterministic --exact-sums";
 
 TEST_P(Ranks, EverySplitOfAnUpdateHasTheSameBits) {
@@ -89,7 +89,7 @@ TEST_P(Ranks, EverySplitOfAnUpdateHasTheSameBits) {
 /// A few steps of a network of twenty norms, slow enough that rounding doesn't grow.
 constexpr const char* kNormed = "resnet20 --epochs 1 --threads 1 --deterministic --learning-rate 1e-4";
 
-/// Images for training in three batches of 8, and 6 for the test.
+/// Writes images: three training batches of 8, and 6 test images.
 void write_images(const std::filesystem::path& path) {
   std::ofstream file(path);
   for (int image = 0; image < 30; ++image) {
@@ -147,7 +147,7 @@ TEST_P(Ranks, OneRankPrintsAndItsResultsAreThoseOfAll) {
   const Outcome one = train(1, "regress --epochs 2 --threads 1 --deterministic --accumulate 2 --exact-sums");
   const Outcome two = train(2, "regress --epochs 2 --threads 1 --deterministic --exact-sums");
   EXPECT_EQ(two.status, 0) << two.text;
-  const auto results = [](const std::string& text) {  // of the validation, to the digits that are printed
+  const auto results = [](const std::string& text) {  // of the validation, to the printed digits
     const size_t at = text.find("test:");
     return text.substr(at, text.find("\n\n", at) - at);
   };
@@ -193,7 +193,7 @@ TEST_P(Ranks, ASignalToOneRankStopsAllAndAnyNumberGoesOn) {
   ASSERT_EQ(whole.status, 0) << whole.text;
   for (const int ranks : {4, 1}) {
     const std::string folder = fmt::format("stopped{}", ranks);
-    // One rank is told to stop once the first checkpoint is there; which one, is the system's choice.
+    // One rank is told to stop once the first checkpoint exists; the system determines which rank.
     const std::string script = fmt::format(
         "{} & for i in $(seq 1500); do ls {}/cp-* >/dev/null 2>&1 && break; sleep 0.02; done; kill -TERM "
         "$(pgrep -f -- '{}/{} ' | "
@@ -210,8 +210,9 @@ TEST_P(Ranks, ASignalToOneRankStopsAllAndAnyNumberGoesOn) {
   }
 }
 
-/// Trains with two ranks and stops the second, with all its threads; `then`: lines of the shell behind that,
-/// in which $rank is its process and $said what was printed so far. Prints that at the end.
+/// Trains with two ranks and stops the second with all its threads, then runs the shell lines in `then`. In
+/// them, $rank is the stopped process and $said the file with the output so far. Prints that output at the
+/// end.
 Outcome train_with_stopped_rank(const std::string& command, const std::string& folder,
                                 const std::string& then) {
   return run_shell(
@@ -362,7 +363,7 @@ TEST_P(Ranks, TheDoctorTellsOfEach) {
   EXPECT_EQ(outcome.text.find("Several processes"), outcome.text.rfind("Several processes"));
 }
 
-// Under sanitizers one of them is enough: what differs is in the modules, which comm's tests run with both.
+// Under sanitizers one MPI is enough: only the modules differ, and comm's tests run them with both.
 INSTANTIATE_TEST_SUITE_P(Mpi, Ranks,
                          testing::ValuesIn(kSanitizer ? std::vector{kMpich} : std::vector{kOpenMpi, kMpich}),
                          [](const auto& parameter) {

@@ -1,4 +1,4 @@
-// `isochron train` as a user meets it: the built command, its exit status and what it prints.
+// `isochron train` as users run it: the built command, its exit status and output.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -166,8 +166,8 @@ TEST_F(TrainCommand, SameSeedSameLosses) {
 
 TEST_F(TrainCommand, AccumulatesBatches) {
   const std::filesystem::path json = folder_.path() / "accumulated.json";
-  // 63 batches of 16 in groups of 2, the last of an epoch alone: the updates of 32 batches of 32, to
-  // rounding.
+  // 63 batches of 16 in groups of 2; the last batch of an epoch is a group of its own. These are the updates
+  // of 32 batches of 32, up to rounding.
   const auto loss = [&](const std::string& options) {
     const Outcome outcome =
         train("regress --epochs 4 --deterministic " + options + " --json " + json.string());
@@ -315,7 +315,7 @@ TEST_F(TrainCommand, AResumedRunEndsWithTheSameWeights) {
   EXPECT_EQ(uninterrupted.status, 0) << uninterrupted.text;
   EXPECT_THAT(uninterrupted.text, AllOf(HasSubstr("isochron: info: cp-0003-00000060.safetensors: written"),
                                         HasSubstr("checkpoints written")));
-  // A run of two epochs has another schedule, so the first part is one that a signal ended.
+  // A run of two epochs would have another schedule, so the first part is a run ended by a signal.
   const std::string interrupted = "timeout --signal=TERM --preserve-status 0.3 " +
                                   std::string(ISOCHRON_COMMAND) + " train " + run + parts +
                                   " --epochs 3 --checkpoint-every 4 >/dev/null 2>&1";
@@ -344,7 +344,7 @@ TEST_F(TrainCommand, FilesMayLieInTheFoldersThatItMakes) {
   EXPECT_TRUE(std::filesystem::exists(folder_ / "out" / "more.json"));
 }
 
-/// Some seconds of steps in eight epochs, of the smallest model.
+/// Training of the smallest model for eight epochs, a few seconds of steps.
 constexpr int kStepsAnEpoch = kSanitizer ? 5'000 : 100'000;
 
 TEST_F(TrainCommand, IsBesideItsTwinAndTrainsAsWithout) {

@@ -28,7 +28,7 @@ Tensor random_tensor(const Shape& shape, uint64_t seed) {
   return result;
 }
 
-/// Layers of products, sines and dropout, each looked through a view.
+/// Layers of products, sines and dropout, each read through a view.
 class Model {
  public:
   Model() {
@@ -90,7 +90,7 @@ struct Outcome {
   size_t nodes = 0;
 };
 
-/// The loss of the model with its layers `wrap`ped, and its gradients.
+/// The loss of the model and its gradients; `wrap` is applied to each layer.
 template <typename Wrap>
 Outcome run(const Model& model, Wrap wrap, CaptureOptions options = {}) {
   random::set_seed(5);
@@ -195,7 +195,7 @@ TEST(MemoryBudget, ThatCannotBeKeptIsAnError) {
                "memory budget");
 }
 
-/// Tiny tensors, which the passes count without the gaps of their alignment.
+/// Tiny tensors: the passes count their bytes without alignment gaps.
 TEST(MemoryBudget, ThatAnErrorNamesIsEnough) {
   const auto step_within = [](size_t budget) {
     CaptureOptions options;

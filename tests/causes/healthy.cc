@@ -25,7 +25,7 @@ using observe::PhaseScope;
 using observe::Recorder;
 using observe::RunReport;
 
-/// As it should be: planned for both batch sizes, fed by a pipeline, the loss read in every step.
+/// A correct loop: planned for both batch sizes, fed by a pipeline, with the loss read in every step.
 RunReport captured_and_prefetched() {
   Regression problem(1000, 32, 512);
   auto batches = problem.rows().shuffle(1000).batch(32).prefetch();
@@ -53,7 +53,7 @@ RunReport op_by_op() {
   });
 }
 
-/// The same without a phase, its losses summed.
+/// The same without phases, with summed losses.
 RunReport op_by_op_in_no_phase() {
   Regression problem(64, 8, 16);
   problem.optimizer = optim::Sgd({.learning_rate = 1e-3});
@@ -74,8 +74,8 @@ RunReport loop_in_the_graph() {
   return run_loop([&](Recorder&, int64_t) { static_cast<void>(step(x).item<float>()); });
 }
 
-/// With checkpoints of which three are kept, scalars and histograms for TensorBoard, a table of epochs and a
-/// validation. Few and short epochs show mostly what is set up once.
+/// Keeps three checkpoints, writes scalars and histograms for TensorBoard and a table of epochs, and
+/// validates. With few and short epochs, most of the work is one-time setup.
 RunReport digits_with_callbacks(int epochs, int64_t steps, int save_every) {
   const TempFolder folder;
   const data::Digits digits = data::load_digits();
@@ -111,8 +111,8 @@ RunReport long_fit() { return digits_with_callbacks(60, 0, 10); }
 RunReport five_epochs() { return digits_with_callbacks(5, 0, 1); }
 RunReport short_epochs() { return digits_with_callbacks(60, 4, 1); }
 
-/// Recorded from its first step on, which traces it, and so do a step of another size and an evaluation
-/// later.
+/// Recorded from the first step on. That step is traced, as are a later step of another size and an
+/// evaluation.
 RunReport recorded_from_the_first_step() {
   Regression problem(256);
   const Tensor x = narrow(problem.x, 0, 0, 64), y = narrow(problem.y, 0, 0, 64);
@@ -142,7 +142,7 @@ RunReport forecaster() {
   return make_report(recorder, "co2", report_options());
 }
 
-/// A vector of the newest losses, a log line now and then, a long file once: what is bounded is no fault.
+/// A vector of the newest losses, an occasional log line, one long file: bounded growth is no fault.
 RunReport bounded_history() {
   Regression problem(256);
   auto step = capture([&](const Tensor& x, const Tensor& y) { return problem.train(x, y); });

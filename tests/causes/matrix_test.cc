@@ -21,8 +21,8 @@ TEST_P(FaultMatrix, NamesThisFaultAndNoOther) {
   if (kSanitizer) GTEST_SKIP() << "times and heaps are the sanitizer's here";
   std::vector<std::string> expected;
   if (!planted.cause.empty()) expected.emplace_back(planted.cause);
-  // A machine with other work may slow a run as the run goes on: one that is found to be something else is
-  // repeated, and where the other work is still there, nothing can be said.
+  // Other work on the machine may slow down a run while it is in progress. A run with an unexpected finding
+  // is repeated; if the other work is still there, the result says nothing.
   constexpr int kAttempts = 5;
   constexpr double kBusyCores = 0.25, kLookSeconds = 0.2;
   std::string found;

@@ -34,7 +34,7 @@ struct Regression {
   Tensor loss(const Tensor& inputs, const Tensor& targets) {
     return nn::mean_squared_error(model(inputs), targets);
   }
-  /// One step, to be captured or under a tape.
+  /// One step, to be captured or to run under a tape.
   Tensor train(const Tensor& inputs, const Tensor& targets) {
     const Tensor result = loss(inputs, targets);
     optimizer.minimize(result, model.parameters());

@@ -1,6 +1,6 @@
-// Faults planted on purpose, and healthy loops: each a real loop over a real model, recorded as a user would,
-// with one thing wrong. What can't be planted (a clock that throttles, a hypervisor that steals, swap, a
-// device) is played through the recorder's sensors. The fault matrix runs them all:
+// Planted faults, and healthy loops: each is a real loop over a real model, recorded as a user would record
+// it, with one fault. What can't be planted (a throttled clock, a hypervisor that steals time, swapping, a
+// device) is simulated through the recorder's sensors. The fault matrix runs them all:
 // tests/causes/matrix_test.cc and bench/fault_matrix.cc.
 #pragma once
 
@@ -16,10 +16,10 @@
 namespace isochron::causes {
 
 struct Planted {
-  std::string_view cause;  // to be named; empty: none
+  std::string_view cause;  // that the report must name; empty: none
   std::string_view what;   // one line
   observe::RunReport (*run)();
-  bool played = false;  // through the sensors
+  bool played = false;  // simulated through the sensors
 };
 
 std::vector<Planted> planted_graph();
@@ -36,17 +36,17 @@ std::vector<Planted> healthy_loops();
 /// All of them, healthy loops first.
 std::vector<Planted> all_planted();
 
-/// How long a loop goes on.
+/// How long a loop runs.
 struct Extent {
   int64_t warmup = 50;       // iterations, before the recorder is sealed
   int64_t least = 200;       // iterations,
   double seconds = 0.35;     // and time in iterations; up to 4 times as long until its time is settled
-  int64_t most = INT64_MAX;  // iterations of a loop that can't go on for ever
+  int64_t most = INT64_MAX;  // iterations, for loops that can't run forever
 };
 
 /// Options that all planted loops share.
 observe::RecorderOptions recorder_options();
-/// Enough samples and windows are all that is asked for, whatever the time they took.
+/// Requires only enough samples and windows, however long they took.
 observe::ReportOptions report_options();
 
 /// Runs `step` in an iteration again and again, and judges. Where time isn't found flat, or to have changed
@@ -54,7 +54,8 @@ observe::ReportOptions report_options();
 observe::RunReport run_loop(const std::function<void(observe::Recorder& recorder, int64_t i)>& step,
                             const Extent& extent = {}, observe::RecorderOptions options = recorder_options());
 
-/// What the report names, but for causes outside the program where none was planted: those may be true.
+/// The causes that the report names. Omits causes outside the program unless `planted` is one: they may be
+/// real.
 std::vector<std::string> named(const observe::RunReport& report, std::string_view planted);
 
 }  // namespace isochron::causes

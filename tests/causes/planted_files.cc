@@ -58,7 +58,7 @@ RunReport event_files_left() {
   });
 }
 
-/// Few epochs: each has its line in the history, which checkpoints carry.
+/// A few epochs: each has its line in the history, and checkpoints contain the history.
 RunReport fit_saving(const train::ModelCheckpointOptions& options, int epochs) {
   Regression problem(1024, 32, 512);
   auto batches = problem.rows().shuffle(256).batch(64).prefetch();
@@ -80,7 +80,7 @@ RunReport every_checkpoint_kept() {
                     64);
 }
 
-/// The program's own way to save, on a thread of its own, which no step waits for.
+/// The program saves in its own way, on its own thread, and no step waits for it.
 RunReport weights_saved_under_new_names() {
   const TempFolder folder;
   Regression copy(32);

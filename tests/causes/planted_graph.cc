@@ -23,7 +23,7 @@ constexpr std::string_view kOneByOne = "ops run one by one";
 constexpr std::string_view kRetraced = "retraced for new signatures";
 constexpr std::string_view kOddBatch = "the odd last batch";
 
-/// Two more nodes each iteration, and the whole graph planned and run again.
+/// Adds two nodes in each iteration, and plans and runs the whole graph again.
 RunReport nodes_added() {
   graph::Graph graph;
   const Tensor x = normal({4, 4}, 1);
@@ -47,7 +47,7 @@ RunReport nodes_added() {
       {.warmup = 5, .most = 900});
 }
 
-/// A carried value under a tape that is never reset, differentiated each time through all that ever happened.
+/// A carried value under a tape that is never reset: each differentiation goes through the whole history.
 RunReport carried_value_differentiated() {
   const Tensor first = normal({8, 8}, 3);
   Tensor carried = first;
@@ -63,7 +63,7 @@ RunReport carried_value_differentiated() {
       {.warmup = 5, .most = 700});
 }
 
-/// The body is unrolled once more in each iteration, and captured anew.
+/// Each iteration unrolls the body once more and captures it again.
 RunReport unrolled_further() {
   const Tensor x = normal({16, 16}, 4);
   return run_loop(
@@ -81,7 +81,7 @@ RunReport unrolled_further() {
       {.warmup = 5, .most = 250});
 }
 
-/// Held against the same step captured.
+/// Compared with the same step captured.
 RunReport one_by_one() {
   Regression eager(256, 8, 16), captured(256, 8, 16);
   auto step =
@@ -98,7 +98,7 @@ RunReport one_by_one() {
   return slow;
 }
 
-/// Another number of rows in each step; old plans go.
+/// Another number of rows in each step; old plans are evicted.
 RunReport rows_change() {
   Regression problem;
   auto step = capture([&](const Tensor& x, const Tensor& y) { return problem.train(x, y); },
@@ -131,7 +131,8 @@ RunReport captured_in_the_loop() {
   });
 }
 
-/// Epochs of `steps` batches, the last of `odd` rows; with room for one plan the two drive each other out.
+/// Epochs of `steps` batches, the last of `odd` rows. If there is room for one plan only, the two plans evict
+/// each other.
 RunReport odd_batch(int64_t steps, int64_t odd, size_t max_plans, const Extent& extent) {
   constexpr int64_t kRows = 32;
   Regression problem(steps * kRows);

@@ -46,7 +46,7 @@ class Fetching {
   data::TupleDataset<2>::Iterator at_;
 };
 
-/// One tape for the whole training: its records hold every tensor of every step.
+/// One tape for the whole training run: its records keep every tensor of every step alive.
 RunReport one_tape_for_all() {
   Regression problem;
   Fetching fetching(problem);
@@ -146,7 +146,7 @@ RunReport means_over_all_batches() {
   return fit({&keeps}, 400);
 }
 
-/// Each step registers a receiver of events, and none is removed.
+/// Each step registers an event receiver and never removes it.
 RunReport receivers_registered() {
   Regression problem;
   std::vector<int> receivers;
@@ -162,7 +162,7 @@ RunReport receivers_registered() {
   return report;
 }
 
-/// Every tenth step adds a callback to the list that every step calls.
+/// Every tenth step adds a callback to the list, and every step calls the whole list.
 RunReport callbacks_added() {
   Regression problem;
   Fetching fetching(problem);

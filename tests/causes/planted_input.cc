@@ -44,7 +44,7 @@ RunReport run_fetching(const std::function<std::pair<Tensor, Tensor>(Recorder& r
       extent);
 }
 
-/// A thread that makes batches, and a queue between it and the steps that nothing bounds.
+/// A thread that makes batches, and an unbounded queue between it and the steps.
 class UnboundedPrefetch {
  public:
   UnboundedPrefetch() : thread_([this] { run(); }) {}
@@ -98,7 +98,7 @@ RunReport prefetch_without_a_bound() {
       {.warmup = 5, .seconds = 0.5, .most = 3000});
 }
 
-/// Every batch stays in a map, under a key that never comes again.
+/// Every batch stays in a map, under a key that is never used again.
 RunReport batches_cached_by_step() {
   Regression problem;
   auto batches = problem.rows().shuffle(512).batch(kBatch).repeat().prefetch();
@@ -119,7 +119,7 @@ RunReport batches_cached_by_step() {
       {.most = 30'000});
 }
 
-/// A list of augmented rows, told by a gauge, without phases.
+/// A growing list of augmented rows, reported by a gauge; the loop has no phases.
 RunReport augmented_rows_kept() {
   Regression problem;
   auto step = capture([&](const Tensor& x, const Tensor& y) { return problem.train(x, y); });
@@ -138,7 +138,7 @@ RunReport augmented_rows_kept() {
       {.most = 20'000}, options);
 }
 
-/// A map that decodes for longer than the step takes, on one thread.
+/// A map function that decodes for longer than the step takes, on one thread.
 RunReport slow_map_in_fit() {
   Regression problem;
   auto batches = problem.rows()
@@ -210,7 +210,7 @@ RunReport rows_copied_one_by_one() {
   });
 }
 
-/// The same in no phase, with more of compute.
+/// The same without phases, and with more compute.
 RunReport rows_copied_in_no_phase() {
   Regression problem(1024, 32, 128);
   auto step = capture([&](const Tensor& x, const Tensor& y) { return problem.train(x, y); });

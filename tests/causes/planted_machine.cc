@@ -28,7 +28,7 @@ constexpr std::string_view kProfiler = "the profiler itself";
 
 int64_t g_played_ns = 0;
 
-/// Work done in order by another thread, at most `capacity` pieces ahead: what a device's stream is.
+/// Another thread does the work in order; at most `capacity` pieces are queued, as in a device's stream.
 class Stream {
  public:
   Stream(size_t capacity, std::function<void()> work)
@@ -47,7 +47,7 @@ class Stream {
     ++waiting_;
     changed_.notify_all();
   }
-  /// Without going to sleep for room, as a driver that spins.
+  /// Spins instead of sleeping until there is room, like some drivers.
   void launch_spinning() {
     while (waiting_ >= capacity_) _mm_pause();
     launch();
@@ -79,7 +79,7 @@ class Stream {
 
 constexpr Extent kFillsInTheRun{.warmup = 0, .least = 8000, .seconds = 0, .most = 8000};
 
-/// Steps are only launched; a quarter of the run fits the queue.
+/// Steps are only launched; the queue holds a quarter of the run.
 RunReport launched_ahead() {
   Stream stream(2000, [] { compute_for(50'000); });
   return run_loop(
@@ -101,7 +101,7 @@ RunReport launched_by_spinning() {
     compute_for(60'000);
   });
   observe::RecorderOptions options = recorder_options();
-  options.timing_share = 0.02;  // so that of launches, a us each, enough are timed
+  options.timing_share = 0.02;  // so that enough launches, a us each, are timed
   options.gauges = {{"queue_depth", [](void* at) { return static_cast<Stream*>(at)->depth(); }, &stream}};
   return run_loop([&](Recorder&, int64_t) { stream.launch_spinning(); }, kFillsInTheRun, options);
 }
@@ -153,7 +153,7 @@ RunReport stolen_all_along() {
 RunReport slows() { return PlayedMachine(nothing).run(1.5); }
 RunReport slows_a_little() { return PlayedMachine(nothing).run(1.2); }
 
-/// Steps of nothing much, in scopes.
+/// Steps with almost no work, in scopes.
 RunReport scopes_around_nothing() {
   std::vector<float> values(64, 1.0F);
   observe::RecorderOptions options = recorder_options();
@@ -168,7 +168,7 @@ RunReport scopes_around_nothing() {
       {}, options);
 }
 
-/// Steps shorter than the reading of a clock.
+/// Steps shorter than reading the clock takes.
 RunReport steps_of_nothing() {
   std::vector<float> values(16, 1.0F);
   observe::RecorderOptions options = recorder_options();
@@ -198,7 +198,7 @@ RunReport PlayedMachine::run(double slowdown, bool on_device) {
   double level = 0;  // of the slowdown
   for (int64_t i = 0; i < kIterations; ++i) {
     part_ = static_cast<double>(i + 1) / kIterations;
-    // At full speed for a while; then it goes up and down by stretches.
+    // Full speed at first; then the level changes at random every 100 iterations.
     if (part_ > 0.4 && i % 100 == 0) level = 0.6 + 0.4 * rng.uniform();
     speed_ = 1 + (slowdown - 1) * level;
     const observe::IterationScope iteration(recorder);

@@ -32,8 +32,8 @@ constexpr std::string_view kFaults = "page faults";
 constexpr std::string_view kSwapping = "swapping";
 constexpr std::string_view kAllocations = "system allocations in each step";
 
-/// A small table kept in each step, on a boundary of 64 KiB: what malloc leaves before each is too small for
-/// the next.
+/// Keeps a small table in each step, aligned to 64 KiB: the gap that malloc leaves before each is too small
+/// for the next.
 RunReport heap_in_holes() {
   Regression problem(1024, 32, 64);
   auto step = capture([&](const Tensor& x, const Tensor& y) { return problem.train(x, y); });
@@ -51,8 +51,8 @@ RunReport heap_in_holes() {
   return report;
 }
 
-/// Tensors of growing length from a pool, a small one kept after each: reserved memory grows, used memory
-/// hardly.
+/// Tensors of growing length from a pool; a small tensor is kept after each. Reserved memory grows, but used
+/// memory hardly does.
 RunReport pool_in_holes() {
   PoolAllocator pool({.initial_bytes = size_t{1} << 16, .max_chunk_bytes = size_t{1} << 18});
   std::vector<void*> stay;
@@ -146,7 +146,7 @@ RunReport batches_halved() {
       {.seconds = 0.2});
 }
 
-/// A buffer is mapped for every step, and given back.
+/// Maps and unmaps a buffer in every step.
 RunReport mapped_each_step() {
   constexpr size_t kBytes = size_t{8} << 20;
   return run_loop(
@@ -162,7 +162,7 @@ RunReport mapped_each_step() {
       {.seconds = 0.3});
 }
 
-/// Tensors of a few hundred KB from the system, each time anew.
+/// Allocates tensors of a few hundred KB from the system every time.
 RunReport tensors_from_the_system() {
   const Tensor x = normal({300, 1000}, 7);
   NaiveAllocator naive;
@@ -177,7 +177,7 @@ RunReport tensors_from_the_system() {
       {.seconds = 0.3});
 }
 
-/// Small tensors, each an allocation of the system's.
+/// Small tensors, each allocated from the system.
 RunReport small_tensors_from_the_system() {
   Regression problem(64);
   problem.train_eager(problem.x, problem.y);

@@ -21,7 +21,7 @@ using observe::RunReport;
 constexpr std::string_view kSubnormals = "subnormal numbers";
 constexpr std::string_view kNan = "NaN";
 
-/// Scope in which this thread computes with subnormals, as any thread does that nobody has told otherwise.
+/// Scope in which this thread computes with subnormals, the default for a thread.
 class KeepSubnormals {
  public:
   KeepSubnormals() : before_(_mm_getcsr()) { _mm_setcsr(before_ & ~0x8040U); }    // flush, denormals are zero
@@ -33,13 +33,13 @@ class KeepSubnormals {
   unsigned before_;
 };
 
-/// A filter of the loop's own, whose state has died away.
+/// A filter in the loop whose state has decayed to subnormal numbers.
 RunReport filter_dies_away() {
   const KeepSubnormals keep;
   std::vector<float> state(256, 1e-38F);
   return run_loop([&](Recorder& recorder, int64_t) {
     const PhaseScope compute(recorder, Phase::kCompute);
-    // So many that all iterations are timed, also where the processor takes these numbers as fast as others.
+    // Enough sweeps that all iterations are timed, even on processors that handle subnormals at full speed.
     for (int sweep = 0; sweep < 1000; ++sweep) {
       for (float& value : state) value = value * 0.999F + 1e-42F;
       asm volatile("" : : "r"(state.data()) : "memory");
@@ -75,7 +75,7 @@ RunReport diverges() {
   });
 }
 
-/// A fit that ends as soon as its loss is no number.
+/// A fit that ends as soon as its loss isn't a number.
 RunReport fit_ends_by_nan() {
   Regression problem;
   problem.x.span<float>()[40] = std::nanf("");

@@ -20,7 +20,7 @@ using observe::RunReport;
 
 constexpr int kRanks = 2;
 
-/// Calls that take longer the more of them there were.
+/// Each call takes longer than the one before.
 class SlowingLink final : public comm::CommunicatorAdaptor {
  public:
   using CommunicatorAdaptor::CommunicatorAdaptor;
@@ -37,13 +37,13 @@ class SlowingLink final : public comm::CommunicatorAdaptor {
 struct Loop {
   /// What a rank does before it exchanges; may tell of input.
   std::function<void(comm::Group& group, int64_t i)> work;
-  /// What it exchanges beside the gradients.
+  /// What it exchanges in addition to the gradients.
   std::function<void(comm::Group& group, int64_t i)> exchange = [](comm::Group&, int64_t) {};
   std::function<std::unique_ptr<Communicator>(std::unique_ptr<Communicator>)> link =
       [](std::unique_ptr<Communicator> transport) { return transport; };
 };
 
-/// A rank: its work, and a sum of gradients over all with what ranks tell one another.
+/// A rank: its work, and the sum of the gradients and notes of all ranks.
 class Rank {
  public:
   Rank(const Loop& loop, std::unique_ptr<Communicator> transport)
@@ -62,7 +62,7 @@ class Rank {
     sum_.start(&gradients, range_.raw(), scratch_.raw(), ops::PackedSum::Begin::kWhenFinished);
     sum_.finish(&gradients);
   }
-  /// Until another rank asks it to stop.
+  /// Runs until another rank asks it to stop.
   void run() {
     for (int64_t i = 0; group_->notes().requests() == 0; ++i) step(i);
   }
@@ -97,7 +97,7 @@ RunReport run_over_ranks(const Loop& loop) {
   return report;
 }
 
-/// On rank 1 `times` as long as on rank 0.
+/// Rank 1 computes `times` times as long as rank 0.
 auto work_of(int64_t ns, int64_t times) {
   return [=](comm::Group& group, int64_t) { compute_for(group.rank() == 1 ? times * ns : ns); };
 }

@@ -1,5 +1,4 @@
-// A machine that does what it is told, under a clock that moves only with the loop: for what can't be
-// planted.
+// A simulated machine under a clock that advances only with the loop: for faults that can't be planted.
 #pragma once
 
 #include <functional>
@@ -11,12 +10,12 @@ namespace isochron::causes {
 
 class PlayedMachine final : public observe::SensorSource {
  public:
-  /// `change` sets what differs from a quiet machine's readings, `part` of the run being over.
+  /// `change` sets the readings that differ from those of a quiet machine after `part` of the run.
   using Change = std::function<void(observe::SensorReading& reading, double part)>;
   explicit PlayedMachine(Change change) : change_(std::move(change)) {}
 
-  /// A loop of steps of 1 ms on this machine, at most `slowdown` times as long after the first two fifths;
-  /// the reference kernel slows alike, unless a device does the work.
+  /// A loop whose steps take 1 ms on this machine, and up to `slowdown` times as long after the first two
+  /// fifths. The reference kernel slows down equally, unless a device does the work.
   observe::RunReport run(double slowdown = 1, bool on_device = false);
 
   void read(observe::SensorReading& reading) override {
@@ -24,7 +23,7 @@ class PlayedMachine final : public observe::SensorSource {
     reading.rss_bytes = int64_t{1} << 30;
     change_(reading, part_);
   }
-  void read_slow(observe::SensorReading&) override {}  // `read` has set all
+  void read_slow(observe::SensorReading&) override {}  // `read` has set everything
   int64_t waited_ns() override { return 0; }
   void watch_team(bool) override {}
   std::optional<double> reference_ns() override { return 1000 * (on_device_ ? 1 : speed_); }

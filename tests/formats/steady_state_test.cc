@@ -1,4 +1,4 @@
-// Readers of files allocate nothing once they have seen what is largest, and neither do changes of images.
+// File readers don't allocate once they have seen the largest input, and neither do image operations.
 #include <gmock/gmock.h>
 
 #include <numeric>
@@ -19,7 +19,7 @@ namespace {
 
 std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 
-/// Allocations of ours in the second call of `pass`.
+/// How many allocations of ours the second call of `pass` makes.
 template <typename Pass>
 int64_t allocations_of(Pass&& pass) {
   pass();

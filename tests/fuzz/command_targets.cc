@@ -29,7 +29,7 @@ void read_times(const apps::TimesOptions& options) {
   }
 }
 
-/// Up to a newline the format's name, or nothing, from there on the log.
+/// Input: the format's name, or nothing, up to the first newline; then the log.
 void parse_analyze_known_log(Input input) {
   const std::string_view text = text_of(input);
   const size_t end = std::min(text.find('\n'), text.size());
@@ -38,7 +38,7 @@ void parse_analyze_known_log(Input input) {
               .most_times = 10'000});
 }
 
-/// Up to a newline the pattern, from there on the log.
+/// Input: the pattern up to the first newline; then the log.
 void parse_analyze_log(Input input) {
   const std::string_view text = text_of(input);
   const size_t end = std::min(text.find('\n'), text.size());
@@ -50,8 +50,8 @@ void parse_analyze_log(Input input) {
               .unit = names_unit ? "" : "us"});
 }
 
-/// Up to a newline the columns' names or numbers, separated by blanks: time, work, rank, phase; from there on
-/// the table. With work, gaps are allowed.
+/// Input: up to the first newline, the names or numbers of the columns, separated by blanks: time, work,
+/// rank, phase; then the table. If there is a work column, gaps are allowed.
 void parse_analyze_table(Input input) {
   const std::string_view text = text_of(input);
   const size_t end = std::min(text.find('\n'), text.size());
@@ -89,7 +89,7 @@ bool is_harmless(std::string_view text) {
   return expected == 0;
 }
 
-/// The first byte says where the text is cut in two.
+/// The first byte determines where the text is cut in two.
 void parse_terminal_text(Input input) {
   if (input.empty()) return;
   const std::string_view text = text_of(input.subspan(1));

@@ -26,7 +26,7 @@ namespace {
 
 constexpr size_t kLimit = size_t{1} << 26;
 
-/// Takes a number from the input's front, to choose a mode by.
+/// Takes a byte from the front of the input to choose a mode.
 uint8_t take_choice(Input& input) {
   if (input.empty()) return 0;
   const auto choice = std::to_integer<uint8_t>(input[0]);
@@ -60,7 +60,7 @@ data::CsvOptions csv_options(Input& input) {
           .limit_bytes = kLimit};
 }
 
-/// The table, and the same row by row; each row once more from its position.
+/// Reads the whole table and the same file row by row; then each row again from its position.
 void parse_csv(Input input) {
   const data::CsvOptions options = csv_options(input);
   const std::filesystem::path path = file_of(input);
@@ -161,8 +161,8 @@ void parse_records(Input input) {
   read_records(file_of(input), kKinds[choice % 3]);
 }
 
-/// Records whose lengths have their checksums right, which no flipped bit would get past otherwise: the input
-/// is a list of lengths (a u8, or 0xff and a u64) and bytes.
+/// Records whose lengths have correct checksums: flipped bits alone would never get past the checksum. The
+/// input is a list of lengths (a u8, or 0xff and a u64) and bytes.
 void parse_framed_records(Input input) {
   std::string text;
   const auto put = [&](uint64_t value, int bytes) {
@@ -205,8 +205,8 @@ void parse_example(Input input) {
   demand(std::ranges::equal(parser.ints(3), tokens), "example: written otherwise");
 }
 
-/// The state of an iteration over streams in streams, and some elements from there. A buffered element may be
-/// any number, which the function has to bear with.
+/// Resumes nested streams from the input as a state and reads some elements. A buffered element may be any
+/// number, so the function must accept any number.
 void parse_dataset_state(Input input) {
   static const Tensor numbers = [] {
     Tensor tensor = empty({DType::kI64, {40}});

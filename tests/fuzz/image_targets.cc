@@ -20,7 +20,7 @@ void decode(Input input) {
   }
 }
 
-/// With the checksums of its chunks made right, which no flipped bit would get past otherwise.
+/// Corrects the checksums of the chunks first: flipped bits alone would never get past them.
 void parse_png(Input input) {
   constexpr size_t kSignature = 8, kAround = 12;  // length, kind and checksum of a chunk
   std::vector<std::byte> file(input.begin(), input.end());

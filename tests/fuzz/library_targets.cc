@@ -44,8 +44,8 @@ void parse_plan(Input input) {
     demand(request.lower < request.upper, "plan: an empty life");
 }
 
-/// The input as it is, or where it begins with '+', behind this machine's first lines and before a checksum
-/// that fits.
+/// The input unchanged; if it begins with '+', the rest of it between this machine's first lines and a
+/// matching checksum.
 void parse_choices(Input input) {
   static const TempFolder folder;
   static const std::string first_lines = [] {
@@ -63,7 +63,7 @@ void parse_choices(Input input) {
   ops::read_choices_file(file_of(std::as_bytes(std::span(text))));
 }
 
-/// What is accepted can be written, read, judged and drawn.
+/// An accepted input can be written, read, judged and drawn.
 void parse_run_record(Input input) {
   const observe::RunRecord record = observe::parse_run_record(text_of(input), "input");
   const std::string text = observe::to_json(record);

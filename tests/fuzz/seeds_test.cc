@@ -1,5 +1,4 @@
-// What the fuzzers run, over the inputs that are kept: good ones of each kind, and those that once found a
-// fault.
+// Runs the fuzz targets on the stored inputs: valid inputs of each kind, and inputs that once exposed a bug.
 #include <gtest/gtest.h>
 
 #include <algorithm>

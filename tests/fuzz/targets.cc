@@ -26,7 +26,7 @@ bool accepts(const Target& target, Input input) {
     target.parse(input);
     return true;
   } catch (const Error& error) {
-    // kUnsupported: files that are whole, of a kind that isn't read.
+    // kUnsupported: a valid file of an unsupported kind.
     if (error.code() != ErrorCode::kBadFormat && error.code() != ErrorCode::kUnsupported) throw;
     return false;
   }

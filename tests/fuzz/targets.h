@@ -1,5 +1,5 @@
-// The parsers of the project as functions of bytes that may be anything. libfuzzer/main.cc hands them to
-// libFuzzer (`make fuzz`); seeds_test.cc runs each over its seeds in tests/fuzz/seeds/<name>/.
+// The project's parsers as functions of arbitrary bytes. libfuzzer/main.cc passes them to libFuzzer (`make
+// fuzz`); seeds_test.cc runs each one on its seeds in tests/fuzz/seeds/<name>/.
 #pragma once
 
 #include <cstddef>
@@ -18,16 +18,16 @@ inline std::string_view text_of(Input input) {
 
 struct Target {
   std::string name;
-  /// Parses the input as a user's program would and checks what holds of every result; what is wrong ends the
-  /// process. Errors that the parser may report come out as they are.
+  /// Parses the input as a user's program would, and checks the properties of every result. A violation ends
+  /// the process. Errors that the parser may report are thrown unchanged.
   void (*parse)(Input input);
 };
 
 /// By name.
 const std::vector<Target>& targets();
 
-/// Runs a target; false when the input was refused with an error that bad input may cause. Any other
-/// exception goes on: it is a fault.
+/// Runs a target. Returns false if the input was refused with an error that bad input may cause. Any other
+/// exception propagates, because it is a bug.
 bool accepts(const Target& target, Input input);
 
 /// Ends the process unless `condition` holds.

@@ -1,5 +1,5 @@
-// Uses the installed package as a stranger would: every public header, and calls
-// that must link and give their results.
+// Uses the installed package as an outside program would: includes every public header, and makes calls
+// that must link and return the right results.
 #include <cstdio>
 #include <vector>
 

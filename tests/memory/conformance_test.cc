@@ -1,4 +1,4 @@
-// One suite over every allocator and adaptor, alone and stacked.
+// One test suite for every allocator and adaptor, alone and stacked.
 #include <gmock/gmock.h>
 
 #include <cstring>

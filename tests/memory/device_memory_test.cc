@@ -1,4 +1,4 @@
-// Device memory without a device: what is mapped, kept, given back and refused.
+// Device memory without a device: what is mapped, kept, returned and refused.
 #include <gmock/gmock.h>
 
 #include <cstring>

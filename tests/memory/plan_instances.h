@@ -17,12 +17,12 @@ using Requests = std::vector<BufferRequest>;
 /// Log-uniform between about 400 bytes and 9 MB.
 inline size_t random_size(Rng& rng) { return static_cast<size_t>(std::exp(6.0 + 10.0 * rng.uniform())); }
 
-/// The lifetimes of a train step of `layers` layers: activations live from the forward op to its gradient,
-/// gradients of activations briefly, half the weight gradients to the end (an optimizer that updates all at
-/// once), and some ops have a workspace. About 3.5 buffers a layer.
+/// The lifetimes of a training step of `layers` layers. Activations live from the forward op to its gradient,
+/// and gradients of activations live briefly. Half of the weight gradients live to the end (an optimizer that
+/// updates all at once), and some ops have a workspace. There are about 3.5 buffers per layer.
 inline Requests training_step(int layers, uint64_t seed) {
   Rng rng(seed);
-  constexpr int64_t kForward = 2, kBackward = 3;  // ops a layer
+  constexpr int64_t kForward = 2, kBackward = 3;  // ops per layer
   const int64_t end = (kForward + kBackward) * layers + 1;
   Requests requests;
   for (int64_t i = 0; i < layers; ++i) {
@@ -79,8 +79,8 @@ inline Requests shuffled(std::vector<Piece> pieces, Rng& rng, const Flaws& flaws
   return requests;
 }
 
-/// Cuts one of the pieces, the larger of two drawn, by a straight line. `across_time` is how often the line
-/// is a moment.
+/// Cuts one piece, the larger of two random ones, with a straight line. `across_time` is how often the cut is
+/// at a moment in time.
 inline void cut_straight(std::vector<Piece>& pieces, Rng& rng, double across_time) {
   const size_t a = rng.below(pieces.size()), b = rng.below(pieces.size());
   Piece& piece = pieces[pieces[a].area() >= pieces[b].area() ? a : b];
@@ -105,8 +105,7 @@ inline Requests cut_rectangle(int count, int64_t times, int64_t units, uint64_t 
   return shuffled(std::move(pieces), rng, flaws);
 }
 
-/// The same cut into pinwheels: four pieces around a fifth, which no straight cuts could make, again and
-/// again.
+/// The same, cut recursively into pinwheels: four pieces around a fifth, which no straight cuts can produce.
 inline Requests cut_pinwheels(int count, int64_t times, int64_t units, uint64_t seed,
                               const Flaws& flaws = {}) {
   Rng rng(seed);
@@ -136,8 +135,8 @@ inline Requests cut_pinwheels(int count, int64_t times, int64_t units, uint64_t 
   return shuffled(std::move(pieces), rng, flaws);
 }
 
-/// A grid of cells of random sizes, joined to rectangles from corner to corner: about columns x rows / 2
-/// pieces, which no straight cuts could make.
+/// A grid of cells of random sizes, joined into rectangles from corner to corner: about columns x rows / 2
+/// pieces, which no straight cuts can produce.
 inline Requests tile_rectangle(int columns, int rows, int64_t times, int64_t units, uint64_t seed) {
   Rng rng(seed);
   const auto lines = [&](int parts, int64_t length) {

@@ -43,7 +43,7 @@ TEST(Planner, EqualsBruteForceOnTinyInstances) {
       requests.push_back({lower, lower + 1 + static_cast<int64_t>(rng.below(8)), 64 * (1 + rng.below(12))});
     }
     const MemoryPlan plan = checked_plan(requests);
-    if (plan.arena_bytes == plan.lower_bound_bytes) continue;  // that is proof enough
+    if (plan.arena_bytes == plan.lower_bound_bytes) continue;  // that proves it optimal
     ASSERT_EQ(plan.arena_bytes, optimal_arena(requests)) << "round " << round;
     ++above_the_bound;
   }
@@ -97,7 +97,7 @@ TEST(Planner, HardInstancesComeCloseToTheirCapacity) {
     if (plan.method.starts_with("ejection")) ++ejected;
   };
   for (int count : {100, 200, 500}) {
-    if (kSanitizer && count > 200) continue;  // how close they come, the release build says
+    if (kSanitizer && count > 200) continue;  // the release build tests how close the arenas come
     const int64_t units = 100 * count;
     expect_within(1.02, cut_rectangle(count, 2 * count, units, 1, 0.5, {.left_out = 0.05}), units);
     const int side = static_cast<int>(std::sqrt(2.5 * count));

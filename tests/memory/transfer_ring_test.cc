@@ -1,4 +1,4 @@
-// Batches that travel beside the steps, on a simulated device that runs its streams in any order it may.
+// Batches that are copied while steps run, on a simulated device that runs its streams in any allowed order.
 #include "isochron/memory/cuda/transfer_ring.h"
 
 #include <gmock/gmock.h>
@@ -58,7 +58,7 @@ TEST(TransferRing, EachStepFindsItsBatch) {
     const Ref<Storage> sums = device.gpu->allocate(kBatches * sizeof(int64_t), "sums");
     device.context->fill(reinterpret_cast<uintptr_t>(sums->data()), 0, sums->size_bytes(),
                          device.gpu->stream());
-    int32_t a[3];  // overwritten as soon as a batch was taken
+    int32_t a[3];  // overwritten as soon as a batch has been taken
     int64_t b;
     for (int i = 0; i < kBatches; ++i) {
       a[0] = a[1] = a[2] = i;
@@ -205,7 +205,7 @@ TEST(TransferRing, PartsThatAreThereAreLeftOut) {
   EXPECT_ERROR(ring.begin({parts, 1}), ErrorCode::kInvalidArgument, "a batch of 1 parts, expected 2");
 }
 
-/// A page whose first read tells how often a context was asked to record an event until then.
+/// A page that records, on its first read, how often a context was asked to record an event until then.
 class WatchedPage {
  public:
   explicit WatchedPage(SimulatedContext& context) {
@@ -226,7 +226,7 @@ class WatchedPage {
     ::munmap(page_, kBytes);
   }
   const std::byte* data() const { return static_cast<const std::byte*>(page_); }
-  /// Before it was read first; -1 as long as it wasn't.
+  /// The count before the first read; -1 until then.
   static int64_t records() { return records_; }
 
  private:

@@ -1,5 +1,5 @@
-// A tool as NVTX loads it (NVTX_INJECTION64_PATH): counts ranges and writes what it saw to the file that
-// ISOCHRON_NVTX_SEEN names, one line a category or string.
+// A tool as NVTX loads it (NVTX_INJECTION64_PATH): counts ranges and writes its results to the file named by
+// ISOCHRON_NVTX_SEEN, one line per category or string.
 #include <nvtx3/nvToolsExt.h>
 
 #include <cstdio>
@@ -17,7 +17,7 @@ struct Seen {
   std::map<uint32_t, std::string> categories;
   std::map<std::string, long> ranges;  // by category
   std::map<std::string, long> messages;
-  std::deque<std::string> strings;  // that were registered
+  std::deque<std::string> strings;  // the registered strings
   long pushed = 0, popped = 0;
 
   ~Seen() {

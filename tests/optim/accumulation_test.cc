@@ -31,7 +31,7 @@ struct AccumulatedLine {
   }
 };
 
-/// Ten rows; those at the end follow another line than the others.
+/// Ten rows; the last ones follow another line.
 const Tensor kLineX =
     from_vector({10, 2}, {1, 2, -1, 0.5, 3, 1, 0, -2, 2, 2, 1, -1, 0.5, 0.25, -2, 1, 1, 1, -1, 2}, kF64);
 const Tensor kLineY = from_vector({10, 1}, {3, -0.5, 4, -2, 4, 0, 0.75, -1, 5, -7}, kF64);
@@ -103,8 +103,8 @@ TEST(Accumulation, EqualsTheLargeBatch) {
 }
 
 TEST(Accumulation, ResettingTheSumsEachBatchTrainsWrongly) {
-  // A widespread listing clears the gradients for every batch and steps every N batches: what it steps along
-  // is the last batch alone, divided by N.
+  // A common code example clears the gradients for every batch and steps every N batches. It thus steps along
+  // the gradient of the last batch alone, divided by N.
   SgdOptions options{.learning_rate = 0.05};
   Training<SgdOptions, Sgd> large(options);
   options.step.accumulate = 3;

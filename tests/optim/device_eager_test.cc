@@ -1,4 +1,4 @@
-// Ops that are called without a capture on tensors of a device: they run there, and agree with the CPU.
+// Ops called without a capture on tensors of a device: they run there and agree with the CPU.
 #include <gmock/gmock.h>
 
 #include "isochron/autograd/autograd.h"
@@ -28,7 +28,7 @@
 namespace isochron {
 namespace {
 
-/// What `body` makes of `x` on the device, where it must stay, and on the CPU.
+/// The result of `body` for `x` on the device, where it must stay, and on the CPU.
 template <typename Body>
 void expect_same(const Body& body, const Tensor& x, double tolerance = 1e-5) {
   const Tensor got = body(to_device(x, SimulatedGpu::kDevice));

@@ -1,5 +1,5 @@
-// A training step captured for a device: one launch a step, on the CPU's numbers, with nothing made or waited
-// for once it is warm. The device is simulated; its kernels are the real ones' text.
+// A training step captured for a device: one launch per step, the CPU's results, and once it is warm, nothing
+// is created and nothing waits. The device is simulated; the kernels are compiled from the real source text.
 #include <gmock/gmock.h>
 
 #include <array>
@@ -135,7 +135,7 @@ TEST(DeviceTraining, AStepIsOneLaunchAndNothingElse) {
                            "instantiate", "load", "copy_to_device", "copy_to_host", "copy", "fill"})
     EXPECT_EQ(simulated.controls->calls(call), 0) << call;
   EXPECT_EQ(simulated.controls->used_bytes(), used);
-  // What lives on the CPU is brought there by one copy, into slots that take turns, and nothing else is done.
+  // One copy moves data on the CPU to the device, into alternating slots; nothing else is done.
   for (int i = 0; i < 3; ++i) step(kBatchX, kBatchY);
   simulated.controls->forget_calls();
   for (int i = 0; i < 10; ++i) step(kBatchX, kBatchY);
@@ -167,7 +167,7 @@ TEST(DeviceTraining, WhatNeedsNothingOfEachOtherRunsSideBySideWithTheSameBits) {
   EXPECT_LT(forked_chain, all) << "the gradients of a layer's weights and of its input";
 }
 
-/// What a run takes by this clock: `in_order_ns` for each second one, 100 for the others.
+/// The duration of a run by this clock: `in_order_ns` for every second run, 100 for the others.
 template <int64_t in_order_ns>
 int64_t clock_of_runs() {
   static int64_t calls = 0, now = 0;
@@ -221,7 +221,7 @@ TEST(DeviceTraining, BatchSlotsTakeTurnsWithoutBeingRecordedAgain) {
     for (int i = 0; i < 12; ++i)
       EXPECT_EQ(largest(slots[static_cast<size_t>(i % slots_used)], y).item<double>(), i % slots_used);
   };
-  constexpr int kOrders = 2;  // as long as it is open which one is faster
+  constexpr int kOrders = 2;  // while it isn't decided yet which is faster
   take_turns(4);
   EXPECT_EQ(recordings(), 4 * kOrders);
   take_turns(6);
@@ -363,7 +363,7 @@ TEST(DeviceTraining, BeyondItsBoundALoopsConditionIsntAsked) {
     const Tensor x = inputs[0];
     const std::vector<Tensor> end = while_loop(
         [&](std::span<const Tensor> state) {
-          return sum(gather(x, reshape(state[0], {1}), 0)) < 100.0;  // there are so many rows, and no more
+          return sum(gather(x, reshape(state[0], {1}), 0)) < 100.0;  // there are exactly that many rows
         },
         [&](std::span<const Tensor> state) {
           return std::vector<Tensor>{state[0] + 1.0, state[1] + gather(x, reshape(state[0], {1}), 0)};

@@ -1,4 +1,4 @@
-// Trajectories of 100 steps against those of Keras and PyTorch (tests/golden/README.md).
+// Trajectories of 100 steps compared with those of Keras and PyTorch (tests/golden/README.md).
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -52,7 +52,7 @@ Optimizer torch_rmsprop(std::function<void(RmsPropOptions&)> change) {
 
 Optimizer clipped(Clipping clip) { return Sgd({.learning_rate = 0.05, .step = {.clip = clip}}); }
 
-/// Keras takes the means of Adafactor in f32, also in f64.
+/// Keras computes the means of Adafactor in f32, even in f64 runs.
 constexpr double kMeansInF32 = 1e-6;
 
 const std::vector<Case> kCases = {
@@ -232,7 +232,7 @@ void follow(const Case& c, DType dtype, bool captured) {
     for (const Variable& parameter : parameters) {
       const std::string name = fmt::format("{}.{}.{}", c.configuration, dtype_name(dtype), parameter.name());
       const Tensor expected = golden_row(file.at(name), static_cast<int64_t>(next), dtype);
-      // In f32 Keras rounds 1 - beta_2, which shows as 1e-5 of the way that a parameter has gone.
+      // In f32 Keras rounds 1 - beta_2. The error is 1e-5 of the distance that a parameter has moved.
       const bool f64 = dtype == DType::kF64;
       EXPECT_TRUE(near(parameter, expected, f64 ? c.f64_tolerance : 1e-5, f64 ? 1e-12 : 2e-6))
           << name << " after " << t + 1 << (captured ? " captured" : " eager");

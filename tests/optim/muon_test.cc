@@ -1,4 +1,4 @@
-// Muon beside PyTorch's, which is given the same matrices transposed (tests/golden/make_muon_torch.py).
+// Muon compared with PyTorch's, which gets the same matrices transposed (tests/golden/make_muon_torch.py).
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -158,7 +158,7 @@ TEST(Muon, KeepsNothingOfWhatItRefuses) {
 
 TEST(Muon, TrainsBesideAnotherOptimizer) {
   random::set_seed(1);
-  // One backward pass, matrices to Muon, the rest to AdamW.
+  // One backward pass; Muon updates the matrices, AdamW the rest.
   Variable w(zeros({4, 3}), "w"), b(zeros({3}), "b");
   Muon matrices({.learning_rate = 0.05, .weight_decay = {}});
   AdamW others({.learning_rate = 0.05, .weight_decay = {}});

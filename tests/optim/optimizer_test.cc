@@ -57,7 +57,7 @@ TEST(Optimizer, CapturedStepEqualsEagerStepBitForBit) {
 }
 
 TEST(Optimizer, KeepsNothingOfAnAllocatorThatIsGone) {
-  for (int i = 0; i < 2; ++i) {  // what the first one leaves behind in statics would be read by the second
+  for (int i = 0; i < 2; ++i) {  // the second would read anything that the first leaves in statics
     PoolAllocator pool;
     const AllocatorScope scope(pool);
     Line line;

@@ -45,7 +45,7 @@ struct RankNetwork {
   }
 };
 
-/// Micro-batch number m, of 3 rows, or of 2 where it is the last.
+/// Micro-batch number m: 3 rows, or 2 if it is the last.
 constexpr int64_t kBatches = 21;
 int64_t rows_of(int64_t m) { return m + 1 == kBatches ? 2 : 3; }
 Tensor x_of(int64_t m) {
@@ -67,8 +67,7 @@ std::string bytes_of(std::span<const Variable> variables) {
 
 using OptimizerFactory = std::function<Optimizer(const StepOptions&)>;
 
-/// Trains on all micro-batches in updates of 8, which ends with one of five. What rank 0 has at the end:
-/// weights.
+/// Trains on all micro-batches in updates of 8, the last of five. Returns the weights of rank 0 at the end.
 std::string train(int ranks, int64_t accumulate, const OptimizerFactory& make, StepOptions options = {}) {
   options.accumulate = accumulate;
   options.exact_sums = true;
@@ -140,7 +139,7 @@ TEST(Ranks, EverySplitOfAnUpdateHasTheSameBits) {
   const std::string whole = train(1, 8, small_adam);
   for (const int ranks : {2, 4, 8})
     EXPECT_EQ(train(ranks, 8 / ranks, small_adam), whole) << ranks << " ranks";
-  // Not for nothing: in another order the sums have other bits.
+  // The order matters: in another order the sums have other bits.
   EXPECT_NE(train(1, 4, small_adam), whole);
 }
 
@@ -157,7 +156,7 @@ TEST(Ranks, BitsDontDependOnBucketsClippingOrScale) {
   }
 }
 
-/// Positions of the nodes of an op among all.
+/// Positions of the nodes of an op in the list of all nodes.
 std::vector<size_t> positions(const graph::Graph& graph, std::string_view op) {
   std::vector<size_t> result;
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
@@ -373,7 +372,7 @@ TEST(Ranks, EveryRankKnowsHowLongTheWorkOfAllHasTaken) {
     EXPECT_EQ(notes.all()[1].input_ns, static_cast<double>(kMoreNs));
     EXPECT_EQ(notes.all()[0].input_ns, 0);
     EXPECT_LE(notes.rank_wait_ns(), notes.exposed_ns());
-    // Whoever is there first waits for the slowest.
+    // The first rank to arrive waits for the slowest.
     double longest = 0;
     for (const comm::RankNote& note : notes.all()) longest = std::max(longest, note.work_ns);
     if (notes.all()[static_cast<size_t>(group->rank())].work_ns == longest) {

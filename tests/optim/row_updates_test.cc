@@ -1,4 +1,4 @@
-// Updates of the rows that a step reads, against the same computed by hand and against dense updates.
+// Updates of the rows that a step reads, compared with results computed by hand and with dense updates.
 #include <gmock/gmock.h>
 
 #include <algorithm>

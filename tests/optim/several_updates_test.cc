@@ -1,4 +1,4 @@
-// Steps that go on after an update: what is read then is the new content, and no gradient runs through the
+// Steps that continue after an update: later reads get the new content, and no gradient flows through the
 // update, eager and captured.
 #include <gmock/gmock.h>
 
@@ -30,8 +30,8 @@ struct Pair {
   Variable d{vec64({3, 4}), "d"};
 };
 
-/// What `body` gives in an eager call, under a persistent tape, and in a captured one, each on variables of
-/// its own: gradients by `gradient`, which serves both.
+/// The results of `body` in an eager call, under a persistent tape, and in a captured call, each on its own
+/// variables. Gradients are computed by `gradient`, which works for both.
 using Gradient = std::function<Tensor(const Tensor& target, const Tensor& source)>;
 using Body = std::function<std::vector<Tensor>(const Pair& pair, const Tensor& x, const Gradient& gradient)>;
 void expect_same_updates(const std::function<Body()>& make, int calls = 3) {
@@ -71,7 +71,7 @@ TEST(SeveralUpdates, AGradientEndsAtTheNewContentOfAnUpdate) {
   EXPECT_THAT(pair.d.tensor().to_vector(), ElementsAre(2.75, 5));
 }
 
-/// Each kind of update: the plain rule, and those whose mechanisms lie around it.
+/// Each kind of update: the plain rule, and updates with additional mechanisms.
 TEST(SeveralUpdates, EveryKindOfUpdateIsALeaf) {
   const std::vector<std::function<Optimizer()>> kinds = {
       [] { return Sgd({.learning_rate = 0.5, .momentum = 0.9}); },

@@ -57,7 +57,7 @@ TEST(ParameterGroups, TheFirstThatHoldsAParameterHasIt) {
 }
 
 TEST(ParameterGroups, ScaleTheRateOfEveryOptimizer) {
-  // With a factor f for all, every optimizer moves as with f times the learning rate.
+  // With the same factor f for all parameters, every optimizer moves as with f times the learning rate.
   const auto moved = [](auto options, double factor, double rate) {
     const Variable p(from_vector({2, 2}, {1, -2, 3, 0.5}, DType::kF64), "p");
     const auto any = [](const Variable&) { return true; };

@@ -1,5 +1,5 @@
-// Which parameters a step trains: those that the loss reaches and the optimizer is given, no more and no
-// fewer, unless an option says so.
+// Which parameters a step trains: exactly those that the loss depends on and the optimizer was given, unless
+// an option says otherwise.
 #include <gmock/gmock.h>
 
 #include "isochron/autograd/autograd.h"
@@ -31,8 +31,8 @@ struct Heads {
 
 const Tensor kInput = from_vector({2}, {0.5, -1});
 
-/// minimize(loss(heads), given) in a capture and under a tape: the error of both, which must be the same;
-/// empty for none. Where there is one, nothing may have changed.
+/// minimize(loss(heads), given) in a capture and under a tape. Returns the error, which must be the same for
+/// both; empty if there is none. After an error, nothing may have changed.
 std::string trained_names(const std::function<Tensor(const Heads&)>& loss,
                           const std::function<std::vector<Variable>(const Heads&)>& given,
                           const StepOptions& options = {}) {
@@ -236,7 +236,7 @@ TEST(TrainedParameters, HeadsMayTakeTurns) {
   EXPECT_THAT(heads.right.tensor().to_vector(), ElementsAre(4.75, 6.5));
   EXPECT_THAT(sgd.kept_gradients()[0].tensor().to_vector(), ElementsAre(0.5, -1));
   EXPECT_THAT(sgd.kept_gradients()[1].tensor().to_vector(), ElementsAre(0, 0)) << "of the step before";
-  const AveragedWeights averages(sgd);  // half of what it was and half of the parameter, at each step
+  const AveragedWeights averages(sgd);  // each step: half of the old average and half of the parameter
   EXPECT_THAT(heads.left.tensor().to_vector(), ElementsAre(2.625, 4.75));
   EXPECT_THAT(heads.right.tensor().to_vector(), ElementsAre(4.8125, 6.375));
 }

@@ -62,7 +62,7 @@ std::vector<std::string> FailingCalls::synced() {
 
 }  // namespace isochron
 
-// The system's own are reached by number, so that no look-up of theirs is needed.
+// The system's own functions are called by number, so that they needn't be looked up.
 extern "C" {
 
 int open(const char* path, int flags, ...) {

@@ -1,4 +1,4 @@
-// A disk that is full: no file of this process may become larger than a limit.
+// Simulates a full disk: no file of this process may grow beyond a limit.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -8,7 +8,7 @@
 
 namespace isochron {
 
-/// Notices while it lives, as "name: text".
+/// The notices during its lifetime, as "name: text".
 class Notices {
  public:
   Notices() {

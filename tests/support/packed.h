@@ -7,7 +7,7 @@
 
 namespace isochron {
 
-/// Deflated with a gzip header, or a zlib one.
+/// Deflated data with a gzip or a zlib header.
 inline std::string packed(const std::string& plain, bool gzip = true) {
   z_stream stream{};
   deflateInit2(&stream, Z_BEST_COMPRESSION, Z_DEFLATED, gzip ? 15 + 16 : 15, 8, Z_DEFAULT_STRATEGY);

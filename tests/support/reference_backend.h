@@ -1,4 +1,4 @@
-// A backend that computes each op from the definition in its row, in doubles: slow, and without any kernel.
+// A backend that computes each op in doubles from the definition in its row: slow, and without any kernels.
 #pragma once
 
 #include <algorithm>

@@ -3,8 +3,8 @@
 
 namespace isochron {
 
-/// Then neither address space (terabytes are its shadow) nor file handles (some open a pipe to look at
-/// memory) can be limited, and stack traces have frames of the sanitizer's.
+/// If true, address space can't be limited (the sanitizer's shadow takes terabytes), nor can file handles
+/// (some sanitizers open a pipe to look at memory). Stack traces contain frames of the sanitizer.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool kSanitizer = true;
 #else

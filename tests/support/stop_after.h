@@ -1,4 +1,4 @@
-// A fit that stops in the middle, like a process that is killed.
+// A fit that stops in the middle, as if the process were killed.
 #pragma once
 
 #include <cstdint>

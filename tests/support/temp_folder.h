@@ -1,4 +1,4 @@
-// A folder of a test's own, removed with all it holds.
+// A folder for one test, removed with all its content.
 #pragma once
 
 #include <stdlib.h>
@@ -32,7 +32,7 @@ class TempFolder {
   std::filesystem::path path_;
 };
 
-/// Replaces what is at `path`, without waiting for the disk as the library does: tests write many files.
+/// Replaces the file at `path`. Unlike the library, doesn't wait for the disk: tests write many files.
 inline void write_quickly(const std::filesystem::path& path, std::string_view content) {
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   file.write(content.data(), static_cast<std::streamsize>(content.size()));

@@ -22,7 +22,7 @@ class KeepSubnormals {
   unsigned before_;
 };
 
-/// Runs `body` once for each instruction set that this process may use, with subnormals kept, as the
+/// Runs `body` once for each instruction set that this process may use. Subnormals are kept, because the
 /// expectations are computed with them.
 template <typename Body>
 void for_each_target(Body body) {

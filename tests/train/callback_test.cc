@@ -1,4 +1,4 @@
-// Callbacks: their order, and what the ready-made ones do.
+// Callbacks: their order, and the behavior of the built-in callbacks.
 #include "isochron/train/callbacks/callbacks.h"
 
 #include <gmock/gmock.h>
@@ -83,7 +83,8 @@ TEST(Callback, StopEndsTheEpochAfterTheStep) {
   EXPECT_EQ(history.epochs()[0].steps, 2);
 }
 
-/// Calls a callback as a run with these values an epoch would; returns the epoch that stops, 0 for none.
+/// Calls a callback as a run with one of these values per epoch would. Returns the epoch in which it stops, 0
+/// if none.
 int epochs_until_stop(Callback& callback, const std::vector<double>& values, const Variable& weights = {}) {
   RunState run{.epochs = static_cast<int>(values.size()), .names = {"loss", "val_loss"}, .stop_reason = {}};
   callback.on_train_begin(run);
@@ -310,7 +311,7 @@ TEST(SwapWeights, ValidatesWithOthersAndEndsWithThem) {
   EXPECT_EQ(lines[lines.size() - 2], "swap") << "for good";
 }
 
-/// One weight, which is 100 + epoch in training, and what the validation has in its place.
+/// One weight, which is 100 + epoch in training, and the value that replaces it in the validation.
 struct Averaged : nn::Module {
   Tensor forward(const Tensor& x) override { return x; }
   void members(nn::Members& list) override { list("weight", weight); }

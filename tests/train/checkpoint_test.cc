@@ -1,4 +1,4 @@
-// Checkpoints as files: whole or absent, checked, refused as a whole.
+// Checkpoints as files: complete or absent, checked, and refused as a whole.
 #include "isochron/train/checkpoints/checkpoint.h"
 
 #include <errno.h>
@@ -218,8 +218,8 @@ TEST(Checkpoint, OneThatIsSavedLastsWhenThePowerFails) {
   const fs::path path = folder / "cp", temporary = folder / "temporary" / "cp";
   const FailingCalls calls(0, 0);
   save_checkpoint(path, some_variables(1), "document", {}, folder / "temporary");
-  // The content before the name, so that no name stands for half a file, and then the folder that has the
-  // name.
+  // The content is written before the name, so that no name refers to half a file. The folder that contains
+  // the name comes last.
   EXPECT_THAT(FailingCalls::synced(),
               ElementsAre(StartsWith("sync " + temporary.string()),
                           AllOf(StartsWith("rename " + temporary.string()), EndsWith(" " + path.string())),
@@ -268,7 +268,7 @@ TEST(CheckpointWriter, EveryFileWithANameOfItsOwnIsWritten) {
   }
 }
 
-/// A pipe that is full keeps the writer's thread busy, until it is emptied.
+/// A full pipe keeps the writer's thread busy until the pipe is emptied.
 class BusyWriter {
  public:
   explicit BusyWriter(const fs::path& pipe) : pipe_(pipe) {
@@ -302,7 +302,7 @@ TEST(CheckpointWriter, CoalescesSavesWhoseFileTheNextReplacesOrRemoves) {
   CheckpointWriter writer(variables, folder.path());
   writer.save({.path = busy.path(), .document = "into the pipe"});
   writer.save({.path = folder / "latest", .document = "1", .replaced = {folder / "old"}});
-  // The first is being written by now, and each of these takes the waiting one's place.
+  // The first is already being written; each of these replaces the waiting one.
   for (const char* document : {"2", "3"}) writer.save({.path = folder / "latest", .document = document});
   writer.save({.path = folder / "named", .document = "4", .replaced = {folder / "latest"}});
   busy.release();

@@ -1,5 +1,5 @@
-// Trainer::fit on a simulated device: the numbers of the CPU, checkpoints that either side can go on from,
-// and a host that waits only where it reads.
+// Trainer::fit on a simulated device: the CPU's results, checkpoints from which either side can continue, and
+// a host that waits only when it reads.
 #include <gmock/gmock.h>
 
 #include <limits>

@@ -35,11 +35,11 @@ Tensor random_classes(const Shape& shape, int64_t classes, uint64_t seed) {
 }
 
 struct Outcome {
-  std::vector<double> losses;  // by epoch, and of evaluation
+  std::vector<double> losses;  // per epoch, and of the evaluation
   std::vector<std::vector<double>> weights;
 };
 
-/// Two epochs of Adam; seeds are the same at each call.
+/// Two epochs of Adam, with the same seeds in each call.
 template <typename Model>
 Outcome trained(Model&& model, const Loss& loss, const Tensor& x, const Tensor& y, Device device,
                 Precision precision = Precision::kF32) {
@@ -64,7 +64,7 @@ Outcome trained(Model&& model, const Loss& loss, const Tensor& x, const Tensor& 
   return outcome;
 }
 
-/// `make` makes the model anew.
+/// `make` creates a new model.
 template <typename Make>
 void expect_the_same(const Make& make, const Loss& loss, const Tensor& x, const Tensor& y,
                      Precision precision = Precision::kF32, double tolerance = 2e-4) {

@@ -1,4 +1,4 @@
-// A run that ends at any step and goes on in new objects equals one that never ended, bit for bit.
+// A run that ends at any step and continues in new objects equals an uninterrupted run, bit for bit.
 #include <gmock/gmock.h>
 
 #include <csignal>
@@ -264,7 +264,7 @@ TEST(Resume, OneThatFailsChangesNothing) {
   } damaged;
   const ResumedTraining any;
   expect_refused(damaged, any.inputs, ErrorCode::kBadFormat, "this state is not mine");
-  // A dataset of other rows, whose state it can't be.
+  // A dataset of other rows, which can't have this state.
   struct FewerRows : ResumedTraining {
     FewerRows() : ResumedTraining(5) { targets = zeros({40, 1}); }
   } fewer;
@@ -351,7 +351,7 @@ TEST(Resume, AFailureSavesAWholeStateOrNothing) {
   });
 }
 
-/// Ends the process, so to speak, between two callbacks that save.
+/// Simulates the end of the process between two callbacks that save.
 struct EndsBetween : Callback {
   EndsBetween(SavePoint where, int64_t after) : point(where), step(after) {}
   void on_save(RunState& run, SavePoint at) override {
@@ -560,7 +560,7 @@ TEST(Resume, ARunOfOneEpochKeepsItsTimes) {
   };
   train(4);
   train(8);
-  // The iteration that was not over when its checkpoint was made is in none.
+  // No checkpoint contains the iteration that was unfinished when the checkpoint was made.
   EXPECT_EQ(train(0), 10 - 2);
 }
 

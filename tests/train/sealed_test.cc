@@ -1,5 +1,5 @@
-// Sealed loops: each kind of thing that an iteration may make is planted, and the error names it and the
-// function that made it; a clean loop passes.
+// Sealed loops: the test plants each kind of object that an iteration may create. The error names the object
+// and the function that created it; a clean loop passes.
 #include "isochron/core/telemetry/sealed.h"
 
 #include <gmock/gmock.h>

@@ -149,7 +149,8 @@ TEST(StepProfile, WrongCallsAreErrors) {
   EXPECT_ERROR(outer(ones({1})), ErrorCode::kCaptureViolation, "between its calls");
 }
 
-/// Two products of the same factors, which may run side by side, and their sum, in order unless `concurrent`.
+/// Two products of the same factors and their sum. The products may run side by side if `concurrent`,
+/// otherwise in order.
 Captured<std::function<Tensor(const Tensor&)>> two_products(bool concurrent, bool tf32 = false) {
   CaptureOptions options;
   options.plan = {.device = SimulatedGpu::kDevice, .concurrent = concurrent};

@@ -1,4 +1,4 @@
-// The fit loop on problems small enough to check: what it learns, when it reads, what it leaves alone.
+// The fit loop on problems small enough to check: what it learns, when it reads, what it doesn't change.
 #include "isochron/train/loop/trainer.h"
 
 #include <gmock/gmock.h>
@@ -58,7 +58,7 @@ struct Line {
   Tensor inputs, targets;
 };
 
-/// A linear model with everything that trains it.
+/// A linear model with everything needed to train it.
 struct Fixture {
   explicit Fixture(double learning_rate = 0.1) : optimizer({.learning_rate = learning_rate}) {}
 

@@ -1,4 +1,4 @@
-// The queue of a group: what is started, waited for, left and abandoned.
+// The queue of a group: collectives that are started, waited for, left and abandoned.
 #include "isochron/comm/group/group.h"
 
 #include <gmock/gmock.h>
@@ -43,7 +43,7 @@ void wait_until_others_sleep(int awake) {
 
 TEST(Group, MoreCanBeStartedThanItsQueueHoldsAlsoForWhoeverWaits) {
   run_ranks(2, [](const Members& group) {
-    wait_until_others_sleep(2);  // a thread of the group that still looks for work needs no waking
+    wait_until_others_sleep(2);  // a group thread that still looks for work needs no wake-up
     std::deque<Meeting> meetings(300);
     for (Meeting& meeting : meetings) group->start_when_waited_for(meeting);
     for (Meeting& meeting : meetings) group->wait(meeting);

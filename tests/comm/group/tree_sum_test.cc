@@ -1,4 +1,5 @@
-// Sums over ranks in the order of a binary tree, against a plain recursion over the same tree: bit by bit.
+// Sums over ranks in the order of a binary tree, compared bit by bit with a plain recursion over the same
+// tree.
 #include "isochron/comm/group/tree_sum.h"
 
 #include <gmock/gmock.h>
@@ -16,10 +17,10 @@
 namespace isochron::comm {
 namespace {
 
-constexpr size_t kAlignment = 64;  // of what TreeSum is bound to
+constexpr size_t kAlignment = 64;  // of the memory that TreeSum is bound to
 constexpr std::byte kGuard{0xA5};
 
-/// Memory as TreeSum wants it, with a guard behind it.
+/// Memory that meets TreeSum's requirements, followed by a guard.
 class Memory {
  public:
   explicit Memory(size_t bytes)
@@ -51,7 +52,7 @@ size_t bytes_of(const Runs& runs) {
   return bytes;
 }
 
-/// Of magnitudes so different that another order has other bits.
+/// Numbers of such different magnitudes that summing in another order gives other bits.
 double uneven_number(Rng& rng) {
   return std::ldexp(rng.uniform() - 0.5, static_cast<int>(rng.uniform() * 30));
 }
@@ -107,12 +108,12 @@ Bytes tree_of(const std::vector<Bytes>& parts, const Runs& runs) {
 }
 
 struct Summed {
-  std::vector<Bytes> ranks;  // what each has at the end
+  std::vector<Bytes> ranks;  // what each rank has at the end
   int64_t sent = 0;          // by all
   size_t empty_slices = 0;
 };
 
-/// Runs the collective that `make` makes, twice, on ranks that begin with these numbers.
+/// Runs the collective made by `make` twice, on ranks that begin with these numbers.
 template <typename Make>
 Summed sum(const std::vector<Bytes>& parts, const Make& make) {
   Summed summed{std::vector<Bytes>(parts.size())};
@@ -136,7 +137,7 @@ Summed sum(const std::vector<Bytes>& parts, const Make& make) {
   return summed;
 }
 
-/// Runs of random dtypes and lengths, some of them empty; all begin where their numbers are aligned.
+/// Runs of random dtypes and lengths, some of them empty; each begins at an aligned offset.
 Runs random_runs(Rng& rng, size_t most) {
   constexpr DType kDTypes[] = {DType::kF32, DType::kF64, DType::kI64};
   Runs runs(1 + rng.below(4));
@@ -192,7 +193,7 @@ TEST(TreeSum, GivesEachRankItsSliceWhereThatIsAskedFor) {
     for (const DType dtype : {DType::kF32, DType::kF64, DType::kI64}) {
       const size_t size = dtype_size(dtype), count = rng.below(40'000 / size);
       const TreeSum::Run run{dtype, count * size};
-      // Longer than need be, so that the last ranks have less, or nothing.
+      // Longer than necessary, so that the last ranks have less, or nothing.
       const size_t slice_bytes = (count / static_cast<size_t>(ranks) + 1 + rng.below(count / 4 + 1)) * size;
       std::vector<Bytes> parts;
       for (int rank = 0; rank < ranks; ++rank) parts.push_back(random_numbers({run}, rng));

@@ -203,12 +203,12 @@ TEST_F(Modules, OfAnUnknownMpiAreNotLookedFor) {
 }
 
 TEST(Join, ARankTakesItsShareOfTheCores) {
-  // Not bound: 8 cores for 2, 3 and 16 ranks, and 4 of 8 by a quota.
+  // Not bound: 8 cores for 2, 3 and 16 ranks, and 4 of 8 cores because of a quota.
   EXPECT_EQ(share_of_cores(8, 8, 8, 2), 4);
   EXPECT_EQ(share_of_cores(8, 8, 8, 3), 2);
   EXPECT_EQ(share_of_cores(8, 8, 8, 16), 1);
   EXPECT_EQ(share_of_cores(4, 8, 8, 2), 2);
-  // Bound to cores of its own, or to a socket that two ranks share.
+  // Bound to its own cores, or to a socket shared by two ranks.
   EXPECT_EQ(share_of_cores(4, 4, 8, 2), 4);
   EXPECT_EQ(share_of_cores(1, 1, 8, 2), 1);
   EXPECT_EQ(share_of_cores(8, 8, 16, 4), 4);

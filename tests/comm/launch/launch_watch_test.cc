@@ -1,4 +1,5 @@
-// Whom a rank waits for while MPI starts and ends, told from the processes of its launcher: here this test.
+// Which ranks a rank waits for while MPI starts and ends, determined from the processes of its launcher. Here
+// the test is the launcher.
 #include "isochron/comm/launch/launch_watch.h"
 
 #include <fmt/format.h>
@@ -38,7 +39,7 @@ Launch launch_of(int rank, int size, int local_size = 0) {
           .local_size = local_size > 0 ? local_size : size};
 }
 
-/// A process that is started as rank `rank`, and ends with the test.
+/// A process started as rank `rank`; it ends with the test.
 class RankProcess {
  public:
   RankProcess(int rank, const std::string& line) {
@@ -46,7 +47,7 @@ class RankProcess {
     std::string shell = "sh", option = "-c", text = line, path = "PATH=/usr/bin:/bin", own = variable;
     char* arguments[] = {shell.data(), option.data(), text.data(), nullptr};
     char* environment[] = {path.data(), own.data(), nullptr};
-    posix_spawnattr_t attributes;  // a group of its own, to which what it starts belongs too
+    posix_spawnattr_t attributes;  // a group of its own, which also contains the processes that it starts
     posix_spawnattr_init(&attributes);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
     posix_spawnattr_setpgroup(&attributes, 0);
@@ -58,7 +59,7 @@ class RankProcess {
   ~RankProcess() { end(); }
   pid_t id() const { return id_; }
   void send(int signal) const { kill(-id_, signal); }
-  /// Ended, and nobody has asked for its status yet.
+  /// Ends the process without reaping it.
   void become_zombie() const {
     send(SIGKILL);
     siginfo_t info;
@@ -77,7 +78,7 @@ class RankProcess {
 
 std::vector<LocalRank> seen() { return local_ranks(getpid(), "sleep", kVariables); }
 
-/// Looks again and again until that is what is seen, for at most ten seconds: processes take time to start.
+/// Polls for at most ten seconds until `seen` matches: processes take time to start.
 template <typename Matcher>
 void expect_to_see(const Matcher& matcher) {
   for (int i = 0; i < 1000 && !testing::Value(seen(), matcher); ++i) usleep(10'000);
@@ -100,7 +101,7 @@ TEST(LocalRanks, AreSeenWithWhatTheyDo) {
   other.end();
   expect_to_see(ElementsAre(is(1, wrapped, State::kAtIt), is(3, stopped, State::kAtIt)));
   EXPECT_THAT(local_ranks(wrapped.id(), "sleep", kVariables),
-              ElementsAre(Field(&LocalRank::rank, 1)));  // what it has started has its environment
+              ElementsAre(Field(&LocalRank::rank, 1)));  // processes that it has started have its environment
 }
 
 TEST(LocalRanks, GoByTheInnerLauncherWhereOneIsStartedWithinAnother) {
@@ -189,7 +190,7 @@ TEST_F(LaunchText, SaysWhereNobodyIsMissing) {
   EXPECT_THAT(text({}), EndsWith("all ranks: nothing is known of the others"));
 }
 
-/// What a watch has told, and how it has ended the run.
+/// What a watch has said, and how it has ended the run.
 struct Said {
   std::promise<std::string> told, ended;
   std::atomic<int> times{0};
@@ -257,7 +258,7 @@ TEST_F(Watch, AnEndInWhichRanksLeaveGoesOn) {
 
 TEST_F(Watch, LeavesTheWordToALowerRank) {
   const Launch second = launch_of(1, 2);
-  // Its only thread is called as that of a watch would be.
+  // Its only thread has the name of a watch's thread.
   RankProcess lower(0, "printf 'starting MPI' > /proc/self/comm; tail -f /dev/null; true");
   for (int i = 0; i < 1000; ++i) {
     const auto ranks = local_ranks(getpid(), "starting MPI", kVariables);

@@ -1,4 +1,4 @@
-// The modules below the launchers of their MPI, each rank a process (tests/comm/support/mpi_ranks.cc).
+// The modules under the launchers of their MPI; each rank is a process (tests/comm/support/mpi_ranks.cc).
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -26,8 +26,8 @@ bool failed(const Outcome& outcome) {
   return outcome.status > 0 && outcome.status != kTimedOut;
 }
 
-/// Open MPI's launcher ends with the status of the rank that aborted, but may lose the message; MPICH's has
-/// the message, but may end with the status of a rank that it has ended itself.
+/// Open MPI's launcher exits with the status of the rank that aborted, but may lose the message. MPICH's
+/// prints the message, but may exit with the status of a rank that the launcher itself has ended.
 MATCHER_P(AbortedWith, status, "") {
   *result_listener << "status " << arg.status << ", printed:\n" << arg.text;
   const std::string message = fmt::format(", {}) - process ", status);
@@ -36,7 +36,7 @@ MATCHER_P(AbortedWith, status, "") {
           arg.text.find(message) != std::string::npos);
 }
 
-/// Does it run, or is it only a zombie that nobody has asked for its status?
+/// Whether the process runs and isn't a zombie.
 bool is_running(const std::string& process) {
   std::ifstream file("/proc/" + process + "/stat");
   std::string text;
@@ -77,11 +77,11 @@ class MpiModule : public NoLauncher, public testing::WithParamInterface<const ch
                                 open_mpi ? "--oversubscribe --bind-to none" : "", ranks, ISOCHRON_MPI_RANKS,
                                 mode, folder_.path().string()));
   }
-  /// Processes of all ranks, once they had MPI.
+  /// How many processes have initialized MPI, over all ranks.
   int began() const {
     return static_cast<int>(std::distance(std::filesystem::directory_iterator(folder_.path()), {}));
   }
-  /// Those that still run after the launcher has ended; it may end a moment before them.
+  /// How many still run after the launcher has ended; it may end a moment before they do.
   int left() const {
     const auto patience_ends = std::chrono::steady_clock::now() + std::chrono::seconds(10);
     for (;;) {

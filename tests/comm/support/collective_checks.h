@@ -20,7 +20,7 @@ struct WrongBytes : std::runtime_error {
 
 inline constexpr std::byte kUntouched{0xEE};
 
-/// What rank `rank` has at byte `index`; differs by rank, and never is kUntouched.
+/// The value of byte `index` on rank `rank`; differs between ranks and is never kUntouched.
 inline std::byte pattern(int rank, size_t index) {
   return std::byte(
       static_cast<unsigned char>((static_cast<size_t>(rank) * 59 + index * 7 + index / 251) % 233));
@@ -93,7 +93,7 @@ inline void check_broadcast(Communicator& comm, size_t bytes, int root) {
   for (size_t i = 0; i < bytes; ++i) expect_byte(comm, "broadcast", i, data[i], pattern(root, i));
 }
 
-/// All collectives with slices that are even, uneven and empty, up to `most_bytes`, twice in a row.
+/// Runs all collectives with even, uneven and empty slices of up to `most_bytes`, twice in a row.
 inline void check_collectives(Communicator& comm, size_t most_bytes) {
   for (int pass = 0; pass < 2; ++pass) {
     for (const size_t bytes :

@@ -1,5 +1,6 @@
-// mpi_ranks MODE [FOLDER]: one rank of a launcher's, for the tests of the modules. It writes a file named
-// after its process into FOLDER. Exit status: 0 as it should be, 1 not so, 3 an error that it has printed.
+// mpi_ranks MODE [FOLDER]: one rank under a launcher, for the tests of the modules. It writes a file named
+// after its process into FOLDER. Exit status: 0 for success, 1 for a failed check, 3 for an error that it has
+// printed.
 #include <fmt/format.h>
 #include <unistd.h>
 

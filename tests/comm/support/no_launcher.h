@@ -1,4 +1,4 @@
-// A test that begins as a process that no launcher has started, whatever started the test program.
+// A test whose process looks as if no launcher had started it, whatever started the test program.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -17,7 +17,7 @@ using std::chrono::nanoseconds;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// Runs `body` once a rank with what `wrap` makes of its member.
+/// Runs `body` once per rank, on the result of `wrap` for that rank's communicator.
 template <typename Wrap, typename Body>
 void run_wrapped(int ranks, const Wrap& wrap, const Body& body) {
   auto members = make_thread_group(ranks);

@@ -81,7 +81,7 @@ TEST_P(ThreadGroup, AllocatesNothingInItsCalls) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, ThreadGroup, testing::Values(1, 2, 3, 4, 7));
 
-/// What each rank's error says when the ranks call these, a function a rank.
+/// The error message of each rank when each rank calls its function from `calls`.
 std::vector<std::string> errors_of(const std::vector<std::function<void(Communicator&)>>& calls) {
   auto members = make_thread_group(static_cast<int>(calls.size()));
   std::vector<std::string> errors(calls.size());

@@ -15,7 +15,7 @@ using testing::Not;
 
 constexpr double kStill = 30;
 
-/// Four ranks of which all have entered collective 17 and none has finished it.
+/// Four ranks: all have entered collective 17, and none has finished it.
 class Waiting : public testing::Test {
  protected:
   void SetUp() override {
@@ -34,7 +34,7 @@ class Waiting : public testing::Test {
     }
   }
   RankStatus& status(size_t rank) { return *ranks_[rank].status; }
-  /// As of one that computes, and has yet to enter it.
+  /// Like a rank that computes and hasn't entered collective 17 yet.
   void leave_out(size_t rank) {
     status(rank).entered = 16;
     status(rank).doing_s = 63;

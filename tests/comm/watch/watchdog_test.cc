@@ -1,4 +1,4 @@
-// Ranks as threads of one process; processes that are stopped: tests/apps/ranks_test.cc.
+// Ranks as threads of one process. tests/apps/ranks_test.cc tests stopped processes.
 #include "isochron/comm/watch/watchdog.h"
 
 #include <gmock/gmock.h>
@@ -21,7 +21,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-/// Messages of all ranks; waits for one for a minute at most.
+/// Messages of all ranks; a wait for a message takes at most a minute.
 class Messages {
  public:
   void add(const std::string& text) {
@@ -152,14 +152,14 @@ TEST(Watchdog, RefusesNoPatience) {
                ErrorCode::kInvalidArgument, "patience must be above 0");
 }
 
-/// What a folder sees of rank 1, of two, once it has looked.
+/// What a folder has seen of rank 1 of two ranks, after it has looked.
 SeenRank seen_of_other(StatusFolder& folder, uint64_t run) {
   RankStatus own{.run = run, .rank = 0};
   const std::filesystem::path file = folder.path() / "rank-0";
   std::error_code ignored;
   std::filesystem::remove(file, ignored);
   folder.exchange(own, true, 7);
-  // Its own is written before others' are read.
+  // The folder writes its own file before it reads the others.
   EXPECT_TRUE(comes_true([&] { return std::filesystem::exists(file) && folder.unanswered_ns(8) == 0; }));
   return folder.seen()[1];
 }

@@ -1,6 +1,6 @@
-// What the interface of the driver promises (core/cuda/driver.h), shown over every context that is to be had:
-// the simulated device, machine_driver over the tests' libcuda.so.1, and the machine's own device, which
-// ISOCHRON_TEST_DRIVER=machine asks for.
+// What the driver interface promises (core/cuda/driver.h), tested on every available context: the simulated
+// device, machine_driver over the tests' libcuda.so.1, and, with ISOCHRON_TEST_DRIVER=machine, the machine's
+// own device.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -448,7 +448,7 @@ TEST_P(Contexts, AreOpenedOneAfterTheOther) {
     context_->destroy(context_->end_capture(stream_));
     context_->destroy(stream_);
     context_->free(at);
-    std::thread([&] { context_.reset(); }).join();  // by a thread that has never seen it
+    std::thread([&] { context_.reset(); }).join();  // by a thread that has never used it
     if (library_) {
       EXPECT_EQ(library_->left_behind(), "");
     }

@@ -1,4 +1,4 @@
-// Which drivers, devices and libraries are served, and what is said where there is none.
+// Which drivers, devices and libraries are supported, and the error if there is none.
 #include "isochron/core/cuda/driver.h"
 
 #include <dlfcn.h>
@@ -91,8 +91,8 @@ TEST(SharedLibrary, FoldersOfTheLoadersPathComeFirst) {
   EXPECT_EQ(folders[2], "/usr/local/cuda/lib64");
 }
 
-/// Ends the process, which can't forget a driver again, with 0 where the machine's serves or its lack is
-/// explained.
+/// Ends the process, because it can't forget a driver again. The status is 0 if the machine's driver works or
+/// the error explains why there is none.
 [[noreturn]] void open_what_is_there() {
   try {
     Driver& driver = machine_driver();
@@ -129,7 +129,8 @@ TEST(SharedLibrary, FindsItsPartsBesideIt) {
   EXPECT_TRUE(has_part());
 }
 
-/// Ends the process, which can't forget a driver again: with 0 where the toolkit's stub is told from one.
+/// Ends the process, because it can't forget a driver again. The status is 0 if the toolkit's stub is
+/// recognized.
 [[noreturn]] void open_stub(const char* path) {
   dlopen(path, RTLD_NOW);
   try {
@@ -146,7 +147,7 @@ TEST(MachineDriver, KnowsTheToolkitsStub) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const char* const stub = "/usr/local/cuda/lib64/stubs/libcuda.so";
   if (!std::filesystem::exists(stub) || !built_with_cuda()) GTEST_SKIP() << "there is no toolkit";
-  // The loader gives the first library of that name, and the stub has the driver's.
+  // The loader returns the first library loaded under a name, and the stub has the driver's name.
   EXPECT_EXIT(open_stub(stub), testing::ExitedWithCode(0), "");
 }
 

@@ -1,5 +1,5 @@
-// Misuse of the driver that the tests' libcuda.so.1 finds, call by call, so that a test over it shows what a
-// device would punish by wrong numbers, an error much later, or a dead process.
+// Driver misuse that the tests' libcuda.so.1 detects, call by call. Tests that run on it thus reveal errors
+// that a device would punish with wrong numbers, a much later error, or a dead process.
 #include <gtest/gtest.h>
 
 #ifdef ISOCHRON_SIMULATED_DRIVER

@@ -145,7 +145,7 @@ TEST_F(InputStreams, AreNotKeptWaitingByAPipeThatNobodyWritesTo) {
   }
 }
 
-/// A pipe between two programs has a writer, however long that one thinks.
+/// A pipe between two programs has a writer, however long the writer takes.
 TEST_F(InputStreams, WaitForAPipeBetweenPrograms) {
   using namespace std::chrono_literals;
   std::array<int, 2> ends{};

@@ -57,7 +57,8 @@ TEST(Leftovers, AProcessThatWasKilledLeavesThemToItsParent) {
   EXPECT_TRUE(fs::is_empty(parent.path()));
 }
 
-/// Has a child make a folder and go on, and ends as a signal's handler does; 0 where nothing is left.
+/// Has a child make a folder and keep running, then cleans up as a signal handler does. Returns 0 if nothing
+/// is left.
 int end_of_a_family() {
   const TempFolder parent;
   Leftover::prepare();
@@ -73,7 +74,7 @@ int end_of_a_family() {
   if (::read(ends[0], &ready, 1) != 1 || fs::is_empty(parent.path())) return 2;
   remove_leftovers();
   int status = 0;
-  if (::waitpid(child, &status, 0) != child || !WIFSIGNALED(status)) return 3;  // else it would make new ones
+  if (::waitpid(child, &status, 0) != child || !WIFSIGNALED(status)) return 3;  // else it would make more
   return fs::is_empty(parent.path()) ? 0 : 4;
 }
 
@@ -89,7 +90,7 @@ TEST(RunFolder, LeavesNothingWithoutAFileHandleForItsLock) {
   const TempFolder parent;
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
-  const int free = ::dup(0);  // the next one that there would be
+  const int free = ::dup(0);  // the next free file handle
   ASSERT_GE(free, 0);
   ::close(free);
   const rlimit few{static_cast<rlim_t>(free), before.rlim_max};

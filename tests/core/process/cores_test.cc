@@ -59,7 +59,7 @@ TEST(Cores, ThatAreOnlineCountWhereTheSystemTellsNoMore) {
   EXPECT_EQ(usable_core_count(silent), sysconf(_SC_NPROCESSORS_ONLN));
 }
 
-/// The quota of groups as a system shows them: files by name, and what /proc/self/cgroup says.
+/// The quotas of control groups as a system shows them: files by name, and the content of /proc/self/cgroup.
 std::optional<double> quota_of(const std::vector<std::pair<std::string, std::string>>& files,
                                const std::string& own) {
   const TempFolder folder;

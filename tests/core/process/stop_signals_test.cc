@@ -36,14 +36,14 @@ TEST(StopSignalsDeathTest, AnotherRequestEndsTheProcess) {
 }
 
 TEST(StopSignals, AHangupIsARequestUnlessItIsIgnored) {
-  const auto handler = std::signal(SIGHUP, SIG_DFL);  // below nohup it would be ignored from the beginning
+  const auto handler = std::signal(SIGHUP, SIG_DFL);  // under nohup it would be ignored from the beginning
   {
     const StopSignals signals;
     std::raise(SIGHUP);
     EXPECT_EQ(StopSignals::pending(), SIGHUP);
     EXPECT_EQ(StopSignals::name(SIGHUP), "SIGHUP");
   }
-  std::signal(SIGHUP, SIG_IGN);  // as nohup has it
+  std::signal(SIGHUP, SIG_IGN);  // as under nohup
   {
     const StopSignals signals;
     std::raise(SIGHUP);

@@ -53,7 +53,7 @@ TEST(Threads, ParallelForFlushesSubnormalsInEveryThread) {
 
 TEST(Threads, FlushingTurnsSubnormalsIntoZero) {
   std::thread([] {
-    _mm_setcsr(0x1f80);  // a new thread inherits its maker's setting: begin from the default
+    _mm_setcsr(0x1f80);  // a new thread inherits its creator's setting: begin with the default
     volatile float tiny = std::numeric_limits<float>::min();
     EXPECT_FALSE(subnormals_flushed());
     EXPECT_GT(tiny / 2, 0.0f);
@@ -63,7 +63,7 @@ TEST(Threads, FlushingTurnsSubnormalsIntoZero) {
   }).join();
 }
 
-/// Run once more with OpenMP's limit, which a process reads at its start (tests/CMakeLists.txt).
+/// Also run with OpenMP's thread limit, which a process reads when it starts (tests/CMakeLists.txt).
 TEST(Threads, CountIsAtLeastOneAndBounded) {
   const char* limit = std::getenv("OMP_THREAD_LIMIT");
   const int most = limit ? std::atoi(limit) : 256;

@@ -13,7 +13,7 @@ using namespace std::string_view_literals;
 
 void read(std::string_view text) { refuse_wide_text(std::as_bytes(std::span(text)), "file"); }
 
-/// ASCII with each character in `bytes` bytes, the one that counts at `place`.
+/// ASCII text with `bytes` bytes per character; byte `place` holds the ASCII code.
 std::string widened(std::string_view text, size_t bytes, size_t place) {
   std::string wide(text.size() * bytes, '\0');
   for (size_t i = 0; i < text.size(); ++i) wide[i * bytes + place] = text[i];
@@ -45,7 +45,7 @@ TEST(Encoding, WiderOnesAreNamedWithTheirMarkAndWithout) {
           read(std::string(c.mark) + wide), ErrorCode::kBadFormat,
           fmt::format("[file] is text in {0}; expected UTF-8: convert it with `iconv -f {0} -t UTF-8`",
                       c.marked));
-      if (text.size() < 4) continue;  // too little to tell
+      if (text.size() < 4) continue;  // too short to recognize
       EXPECT_ERROR(
           read(wide), ErrorCode::kBadFormat,
           fmt::format("looks like text in {0} without a byte order mark; expected UTF-8: try `iconv -f "

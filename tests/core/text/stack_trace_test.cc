@@ -35,7 +35,7 @@ TEST(StackTrace, NamesFunctionsInnermostFirst) {
   ASSERT_NE(inner, std::string::npos) << text;
   ASSERT_NE(outer_one, std::string::npos) << text;
   EXPECT_LT(inner, outer_one);
-  if (!kSanitizer) {  // which takes part in unwinding
+  if (!kSanitizer) {  // sanitizers take part in unwinding
     EXPECT_EQ(text.substr(0, inner), "#0");
   }
   EXPECT_THAT(text, ContainsRegex("\n#[0-9]+ main "));

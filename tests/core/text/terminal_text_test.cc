@@ -25,7 +25,7 @@ TEST(TerminalText, SpellsOutWhatATerminalActsOn) {
       << "C1: a control sequence in two bytes";
   EXPECT_EQ(escape_for_terminal("\xe2\x80\xae"), "\\u{202e}") << "text from right to left";
   EXPECT_EQ(escape_for_terminal("\xe2\x80\xa8"), "\\u{2028}") << "a line's end";
-  // Both ends of each range of code points, and what lies beside them.
+  // Both ends of each range of code points, and their neighbors outside.
   for (const auto& [text, code] : std::vector<std::pair<const char*, int>>{{"\u0080", 0x80},
                                                                            {"\u009f", 0x9f},
                                                                            {"\u061c", 0x61c},

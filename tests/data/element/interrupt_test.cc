@@ -1,5 +1,5 @@
-// What happens ahead of the consumer holds nothing up: draws that find nothing end when the consumer goes
-// elsewhere or asks for the state, and errors wait until the consumer gets there.
+// Work ahead of the consumer never delays the consumer: searches without a result end when the consumer moves
+// elsewhere or asks for the state, and errors wait until the consumer reaches them.
 #include <gmock/gmock.h>
 
 #include <atomic>
@@ -26,7 +26,7 @@ std::vector<double> rest_of(Dataset::Iterator at) {
   return result;
 }
 
-/// A filter that keeps `left` elements and then none.
+/// A filter that keeps the next `left` elements and none after that.
 struct Desert {
   std::atomic<int64_t> left{0}, searched{0};
 
@@ -48,7 +48,7 @@ struct Chain {
   std::function<Dataset(const Dataset&, const Keep&)> make;
 };
 
-/// Chains over a dataset and its filter whose workers may look for long for an element.
+/// Chains over a dataset and its filter, whose workers may search a long time for an element.
 const std::vector<Chain>& chains() {
   using D = const Dataset&;
   using K = const Keep&;
@@ -124,7 +124,7 @@ TEST(Interrupt, EndsASearchThatFindsNothing) {
     {
       Dataset dataset = searching();
       const std::string state = dataset.state();
-      desert.wait_for_a_search();  // it goes on
+      desert.wait_for_a_search();  // the search continues
       desert.left = 1000;
       EXPECT_NE(dataset.resume(state), std::default_sentinel);
     }
@@ -137,7 +137,7 @@ TEST(Interrupt, EndsASearchThatFindsNothing) {
   }
 }
 
-/// i64 of a dataset that is long, of which little is kept.
+/// The length of a long i64 dataset; `is_rare` keeps few of its elements.
 constexpr int64_t kMany = 9'000;
 bool is_rare(const Element& element) { return element[0].to_vector()[0] < 20 || value(element) % 900 < 2; }
 
@@ -252,7 +252,7 @@ TEST(Interrupt, OfTheStateLeavesErrorsToTheirPlace) {
     while (!thrown) std::this_thread::yield();
     std::string state = dataset.state();
     for (int i = 0; i < 3; ++i, ++at) state = dataset.state();
-    armed = false;  // the resumed one meets the error that was saved
+    armed = false;  // the resumed dataset meets the saved error
     auto other = resumed.resume(state);
     EXPECT_EQ(value(*other), 3);
     const auto consume = [](Dataset::Iterator& from) {

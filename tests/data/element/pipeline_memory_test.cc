@@ -37,7 +37,7 @@ TEST(PipelineMemory, IsBoundedByTheBudget) {
   EXPECT_EQ(memory_in_use_bytes(), before);
 }
 
-/// What is left of the budget while it lives.
+/// While it exists, `bytes` bytes of the budget are left.
 class BudgetLeft {
  public:
   explicit BudgetLeft(size_t bytes) { set_memory_budget(memory_in_use_bytes() + bytes); }

@@ -1,4 +1,4 @@
-// CSV files row by row. What a field may look like stands in csv_test.cc: both ways share the scanner.
+// CSV files row by row. csv_test.cc tests what a field may look like: both readers share the scanner.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -91,7 +91,7 @@ TEST_F(CsvRows, AreFoundAgainAtTheirPosition) {
         if (!reader.next({&x, 1})) break;
       } catch (const Error& error) {
         EXPECT_THAT(error.what(), testing::HasSubstr("expected 2 columns, got 1"));
-        x = -1;  // the two empty lines
+        x = -1;  // one of the two empty lines
       }
       values.push_back(x);
     }

@@ -141,7 +141,7 @@ TEST(Images, OfPngAreReadWithoutWhatStandsBesideThePixels) {
       crc32(0, reinterpret_cast<const Bytef*>(chunk.data()), static_cast<uInt>(chunk.size())));
   chunk = std::string("\0\0\0\4", 4) + chunk + std::string(4, '\0');
   replace_number(chunk, 12, crc, 4);
-  file.insert(33, chunk);  // behind the header
+  file.insert(33, chunk);  // after the header
   EXPECT_EQ(decode_image(bytes_of(file), 1, "a").to_vector(), plain);
   EXPECT_EQ(decode_image(bytes_of(file), 3, "a").to_vector(), image.to_vector());
   file[45] = static_cast<char>(file[45] ^ 1);  // of the chunk's checksum
@@ -174,7 +174,7 @@ TEST(Images, HostileSizesAskForNoMemory) {
 }
 
 TEST(Images, ScansThatRepeatAreRefused) {
-  // The scans of a progressive file, its first one many times over.
+  // The scans of a progressive file, with the first repeated many times.
   const NpzFile golden = read_npz(ISOCHRON_SOURCE_DIR "/tests/golden/images_tf.npz");
   const std::string file = text_of(golden.at("jpeg_progressive.file"));
   const size_t first = file.find("\xff\xda"), second = file.find("\xff\xda", first + 2);

@@ -1,4 +1,4 @@
-// The autotuner against a clock of its own.
+// The autotuner with a simulated clock.
 #include "isochron/data/pipeline/autotune.h"
 
 #include <gmock/gmock.h>
@@ -12,7 +12,7 @@ int64_t g_now_ns = 0;
 
 constexpr int64_t kMs = 1'000'000;
 
-/// A consumer and workers that make elements into a few slots, in turns.
+/// A consumer, and workers that take turns making elements for a few slots.
 class Pipeline {
  public:
   Pipeline(int most, int64_t make_ns, int64_t use_ns)

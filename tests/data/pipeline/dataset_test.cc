@@ -35,7 +35,7 @@ Tensor labels(int64_t rows) {
   return tensor;
 }
 
-/// The row numbers of one epoch in order, read from the second tensor, one list a batch.
+/// The row numbers of one epoch in order, read from the second tensor, one list per batch.
 template <typename Batches>
 std::vector<std::vector<double>> epoch_values(Batches& batches) {
   std::vector<std::vector<double>> result;

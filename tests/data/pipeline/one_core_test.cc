@@ -1,4 +1,4 @@
-// Where a process has a single core to count on: who makes the elements, and that they are the same.
+// A process that can count on a single core only: who makes the elements, and that they are the same.
 #include <gmock/gmock.h>
 
 #include "data/pipeline/small_datasets.h"
@@ -7,7 +7,7 @@
 namespace isochron::data {
 namespace {
 
-/// As long as it lives, this process has so many.
+/// While it exists, this process has a share of `cores` cores.
 struct Cores {
   explicit Cores(int cores) { set_core_share(cores); }
   ~Cores() { set_core_share(before); }

@@ -1,5 +1,5 @@
-// What maps are told of the places of their elements: it is the same below zip and concatenate, and goes on
-// from pass to pass.
+// The positions that map functions receive for their elements: the same under zip and concatenate, and
+// counted on from pass to pass.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -14,7 +14,7 @@ namespace {
 
 using testing::ElementsAre;
 
-/// The row, the place and the epoch that the map was told of.
+/// The row, position and epoch that the map function received.
 Dataset told(int64_t count, int64_t first = 0, int64_t parallel = 1) {
   return rows(count).map_with_position(
       [first](Element& element, const Position& position) {

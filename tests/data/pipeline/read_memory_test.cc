@@ -1,4 +1,4 @@
-// What readers do with files that would never end, take all memory, or change under them: typed errors.
+// How readers handle files that would never end, take all memory, or change during reading: typed errors.
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 #include <zlib.h>
@@ -34,7 +34,7 @@ using testing::HasSubstr;
 
 constexpr size_t kBudget = size_t{1} << 20;
 
-/// Another budget while it lives.
+/// Sets another budget while it exists.
 class Budget {
  public:
   explicit Budget(size_t bytes) : before_(memory_budget_bytes()) {
@@ -55,7 +55,8 @@ class ReadMemoryTest : public testing::Test {
     EXPECT_EQ(gzclose(file), Z_OK);
     return folder_ / name;
   }
-  /// Tells what is needed, the budget and how to raise it; holds nothing afterwards, and reads what is small.
+  /// Expects an error that names the required memory, the budget and how to raise it. Expects that no memory
+  /// is held afterwards and that small files can be read.
   void expect_bounded(const std::function<void()>& read) {
     const size_t before = memory_in_use_bytes();
     {
@@ -95,7 +96,7 @@ TEST_F(ReadMemoryTest, CompressedTablesAreBounded) {
   const fs::path wide = write_gzip("wide.csv.gz", repeated(repeated("1,", 50'000) + "1\n", 4));
   expect_bounded([&] { read_csv(wide); });
   const Budget budget(kBudget);
-  CsvReader reader(path);  // row by row there is no bound
+  CsvReader reader(path);  // reading row by row has no bound
   double value = 0;
   int64_t rows = 0;
   while (reader.next({&value, 1})) ++rows;

@@ -1,5 +1,5 @@
-// An iteration that is saved and resumed gives what one that was never interrupted gives: the same elements,
-// in the same order, in this epoch and the next.
+// An iteration that is saved and resumed gives the same elements as an uninterrupted one, in the same order,
+// in this epoch and the next.
 #include <gmock/gmock.h>
 
 #include <cstring>
@@ -27,7 +27,7 @@ Element plus_hundred(Element element) {
 
 void place(Element& element, const Position& position) {
   const Tensor result = empty({DType::kI64, {}});
-  // A damaged state may tell of any epoch: counted modulo 2^64.
+  // A damaged state may contain any epoch, so this is computed modulo 2^64.
   *result.data<int64_t>() =
       static_cast<int64_t>(1000 * position.epoch + static_cast<uint64_t>(position.element));
   element.add("place", result);
@@ -227,7 +227,7 @@ TEST(Resume, GoesOnAtEveryPlaceOfEveryChain) {
         if (chain.over_rows) {
           EXPECT_LT(state.size(), 100u);
         }
-        // The same object, one that is fresh, and one that is somewhere else.
+        // The same object, a new one, and one at another position.
         Dataset fresh = chain.make(), elsewhere = chain.make();
         all_rest_of(elsewhere.begin());
         elsewhere.begin();

@@ -1,5 +1,5 @@
-// Shards in blocks: together they give what the dataset gives, in its order, and the state of one goes on
-// with another number of them.
+// Shards in blocks: together they give the elements of the dataset, in its order, and the state of one shard
+// can be resumed with another number of shards.
 #include <gmock/gmock.h>
 
 #include "data/pipeline/small_datasets.h"
@@ -20,7 +20,7 @@ struct Shards {
 
 bool all(const Element&) { return true; }
 
-/// Shuffled batches of numbers that say which row, which place in the order and which epoch they are of.
+/// Shuffled batches of numbers that encode their row, their position in the order and their epoch.
 Dataset batches(int64_t count, int64_t batch_elems, int64_t parallel = 1) {
   return rows(count)
       .map_with_position(
@@ -260,7 +260,7 @@ TEST(ShardState, OfOtherGroupsMustLieBetweenTwo) {
                "for shards = 2, use block = 4");
   EXPECT_ERROR(dataset.shard(3, 1, 3).resume(state), ErrorCode::kInvalidArgument,
                "use a product that divides 24, as 8 does");
-  // At the end of an epoch any will do.
+  // At the end of an epoch, any number of shards is allowed.
   epoch_of(saving);
   Dataset other = dataset.shard(3, 1, 3);
   EXPECT_EQ(other.resume(saving.state()), std::default_sentinel);
@@ -291,7 +291,7 @@ TEST(ShardState, OfAnotherDatasetIsRefused) {
                "same chain of calls");
   EXPECT_ERROR(rows(40).shuffle(9, {.seed = 1}).batch(2).shard(2, 0, 2).take(5).resume(state),
                ErrorCode::kBadFormat, "same chain of calls");
-  // Where more follows, the shard is a part of the dataset.
+  // If more calls follow, the shard is a part of the dataset.
   const auto zipped = [](int64_t index, int64_t block) {
     return zip({{"a", rows(8).shard(2, index, block)}, {"b", rows(8).shard(2, index, block)}});
   };

@@ -217,7 +217,7 @@ TEST(FromWindows, AreToldApartByTheirOptions) {
   };
   const WindowOptions usual{.length = 2, .horizon = 1, .stride = 6, .dilation = 1};
   EXPECT_EQ(print(12, usual), print(12, usual));
-  // As many rows of the same shapes.
+  // These give as many rows of the same shapes.
   EXPECT_NE(print(12, usual), print(12, {.length = 2, .horizon = 1, .stride = 6, .dilation = 2}));
   EXPECT_NE(print(12, usual), print(12, {.length = 2, .horizon = 1, .stride = 7, .dilation = 1}));
   EXPECT_NE(print(12, usual), print(13, usual));

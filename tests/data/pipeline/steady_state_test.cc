@@ -1,5 +1,5 @@
-// Iterating allocates nothing once the first epoch has begun: counted by replacing operator new and malloc in
-// this program. Sanitizers bring their own, so the counting is off there.
+// Iterating allocates nothing once the first epoch has begun. The test counts allocations by replacing
+// operator new and malloc in this program. Sanitizers replace them too, so the counting is off there.
 #include <gmock/gmock.h>
 #include <malloc.h>
 
@@ -35,7 +35,7 @@ void* __libc_calloc(size_t, size_t);
 void* __libc_realloc(void*, size_t);
 void* __libc_memalign(size_t, size_t);
 
-// operator new of the C++ library ends in these too.
+// operator new of the C++ library calls these too.
 void* malloc(size_t size) {
   g_allocations.fetch_add(1, std::memory_order_relaxed);
   return __libc_malloc(size);
@@ -173,7 +173,7 @@ TEST(SteadyState, RecordsAllocateNothing) {
   EXPECT_EQ(allocations(500), allocations(50)) << "those of opening the file";
 }
 
-/// What is really taken, in the heap and in the pool of pipelines.
+/// The bytes actually allocated from the heap and from the pipelines' pool.
 size_t taken_bytes() {
   const auto heap = mallinfo2();
   return heap.uordblks + heap.hblkhd + pipeline_allocator().stats().in_use_bytes;

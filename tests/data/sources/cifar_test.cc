@@ -1,4 +1,4 @@
-// CIFAR-10 files: what they hold, and files that hold something else.
+// CIFAR-10 files: their content, and files with other content.
 #include "isochron/data/sources/cifar.h"
 
 #include <gmock/gmock.h>

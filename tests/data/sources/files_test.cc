@@ -1,4 +1,4 @@
-// Datasets over files of every format: what they give, and that an iteration goes on where it was saved.
+// Datasets over files of every format: their elements, and that an iteration resumes where it was saved.
 #include "isochron/data/sources/files.h"
 
 #include <gmock/gmock.h>
@@ -30,7 +30,7 @@ std::vector<std::vector<double>> epoch_of(Dataset& dataset, int tensor = 0) {
   return rest_of(dataset.begin(), tensor);
 }
 
-/// Saved after every element, a dataset made anew gives the rest and then the next epoch.
+/// After a save at any element, a new dataset gives the remaining elements and then the next epoch.
 void expect_resumes(const std::function<Dataset()>& make) {
   Dataset reference = make();
   const auto whole = epoch_of(reference), after = epoch_of(reference);

@@ -1,4 +1,4 @@
-// What a captured function means: which content it reads, what it returns, what it writes.
+// The meaning of a captured function: which content it reads, returns and writes.
 #include "isochron/graph/capture/capture.h"
 
 #include <gmock/gmock.h>
@@ -304,7 +304,7 @@ TEST(Capture, AssignRejectsConstantsAndStaleValues) {
   assign(variable, vec({2}));
   auto stale = capture([&](const Tensor& x) { return x + old; });
   EXPECT_ERROR(stale(vec({2})), ErrorCode::kStale, "take it again");
-  auto target = capture([&](const Tensor& x) { assign(old, x); });  // what is replaced may be old
+  auto target = capture([&](const Tensor& x) { assign(old, x); });  // the replaced value may be old
   target(vec({9}));
   EXPECT_THAT(now(variable), ElementsAre(9));
 }

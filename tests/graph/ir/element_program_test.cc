@@ -1,5 +1,5 @@
-// The fused kernel at its edges: tiles, periods, broadcasts, aliasing, threads. Fused results are compared
-// with the same ops one by one, which run the same element functions.
+// Edge cases of the fused kernel: tiles, periods, broadcasts, aliasing, threads. Fused results are compared
+// with running the same ops one by one with the same element functions.
 #include <gmock/gmock.h>
 
 #include <cmath>

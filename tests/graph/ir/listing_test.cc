@@ -28,7 +28,7 @@ const ListedNode& find(const GraphListing& listing, const std::string& name) {
   return listing.front();
 }
 
-/// Every name once, and every input there.
+/// Every name occurs once, and every input exists.
 void expect_sound(const GraphListing& listing) {
   std::set<std::string> names;
   for (const ListedNode& node : listing) EXPECT_TRUE(names.insert(node.name).second) << node.name;

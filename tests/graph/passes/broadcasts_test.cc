@@ -1,4 +1,4 @@
-// Small operands that become a part of the large groups which read them, and those that stay.
+// Small operands that are fused into the large groups that read them, and operands that stay separate.
 #include <gmock/gmock.h>
 
 #include "graph/program/trace.h"

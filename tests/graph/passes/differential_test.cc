@@ -1,5 +1,6 @@
-// Random programs run in every way the project knows, which must agree: eager, captured without and with each
-// pass, with poisoned memory, replayed, differentiated by tape, in the graph, and by central differences.
+// Random programs run in every way the project supports: eager, captured without and with each pass, with
+// poisoned memory, replayed, differentiated by tape, in the graph, and by central differences. All must
+// agree.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -65,7 +66,7 @@ Contents run_eager(const RandomProgram& program) {
                    [&](std::span<const Tensor> inputs) { return program.run(inputs, variables); });
 }
 
-/// The planner's own checker over what the plan reports.
+/// Runs the planner's own checker on the reported plan.
 void check_buffers(const PlanReport& report, size_t zone_bytes) {
   std::vector<BufferRequest> requests;
   MemoryPlan placed;
@@ -119,7 +120,8 @@ std::vector<Way> ways() {
   return list;
 }
 
-/// Runs `check` (the text of a failure, or nothing) on `count` programs; a failing one is shrunk and printed.
+/// Runs `check` (returns the text of a failure, or nothing) on `count` programs; shrinks and prints a failing
+/// one.
 void for_programs(uint64_t first, int count, const ProgramOptions& options,
                   const std::function<std::string(const RandomProgram&)>& check) {
   const auto checked = [&](const RandomProgram& program) -> std::string {

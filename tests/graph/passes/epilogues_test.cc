@@ -1,4 +1,4 @@
-// What a product takes along of the node that reads it first, and what it must leave to that.
+// What a product absorbs from its first reader, and what must stay in that reader.
 #include <gmock/gmock.h>
 
 #include "graph/program/trace.h"
@@ -98,7 +98,8 @@ TEST(Epilogues, AProductThatOthersReadIsStoredToo) {
 }
 
 TEST(Epilogues, WhatReadsAProductAfterAnotherReaderIsLeft) {
-  // The second reader needs the first one's result, which would be a cycle with the product in it.
+  // The second reader needs the result of the first, so absorbing both would create a cycle through the
+  // product.
   const auto graph = absorbed({kA, kB}, [](In in) {
     const Tensor product = matmul(in[0], in[1]);
     return product + transpose(transpose(product));
@@ -167,7 +168,7 @@ TEST(Epilogues, AConvolutionsBiasGoesAlong) {
   EXPECT_THAT(node->inputs, ElementsAre(graph->inputs()[0], graph->inputs()[1], graph->inputs()[2]));
   EXPECT_EQ(node->attributes.get<std::string>("product"), "convolution");
   EXPECT_EQ(node->attributes.object<ElementProgram>("program")->str(), "{r2=add(r0,r1); r3=relu(r2); -> r3}");
-  // What others read is the sum.
+  // Other readers read the sum.
   graph = absorbed({x, kernel, bias}, [](In in) {
     const Tensor y = conv2d(in[0], in[1], in[2]);
     return std::vector{relu(y), y};
@@ -185,7 +186,7 @@ TEST(Epilogues, WhatIsNotOneStaysANodeOfItsOwn) {
   stays([](In in) { return matmul(in[0], in[1]); });
   stays([](In in) { return matmul(in[0], in[1]) + in[4]; });  // a larger result
   stays([](In in) { return sum(relu(matmul(in[0], in[1]))); });
-  stays([](In in) {  // the sum is of what isn't stored
+  stays([](In in) {  // the sum is over a value that isn't stored
     const Tensor h = tanh(matmul(in[0], in[1]));
     return std::vector{h * in[3], sum(h)};
   });

@@ -1,4 +1,4 @@
-// What the fusion pass joins, and what it must leave apart.
+// What the fusion pass joins, and what it must keep apart.
 #include <gmock/gmock.h>
 
 #include <map>
@@ -227,7 +227,7 @@ TEST(Fusion, LeavesSideEffectsInTheirOrder) {
   fuse_elementwise(*graph);
   graph->check();
   EXPECT_THAT(printed(*graph), testing::ElementsAre("first", "second"));
-  // Here one program would have to run before the first print and behind the second.
+  // Here a joint program would have to run both before the first print and after the second.
   auto around = trace({kMatrix, kMatrix}, [](In in) {
     const Tensor a = in[0] * 2.0;
     print(a, "first");

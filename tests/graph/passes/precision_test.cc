@@ -119,7 +119,7 @@ TEST(Precision, ATrainStepIsHalfBetweenProductsAndFullAtItsEnds) {
 TEST(Precision, WhatIsPutTogetherIsAsWideAsItsWidestPart) {
   const auto program = [](bool product_behind) {
     return [=](In in) {
-      const Tensor y1 = matmul(in[0], in[1]);  // which a product reads
+      const Tensor y1 = matmul(in[0], in[1]);  // read by a product
       const Tensor y2 = matmul(y1, in[1]);
       const Tensor path = concatenate({in[0], y1, y2}, 0);
       return std::vector<Tensor>{product_behind ? matmul(path, in[1]) : mean(square(path - in[2]))};
@@ -150,8 +150,8 @@ TEST(Precision, ResultsAndVariablesAreNotRoundedOnTheirWayThroughViews) {
   EXPECT_EQ(again.to_vector(), concatenate({exp(x), exp(x)}, 1).to_vector());
 }
 
-/// Convolution, batch norm, pooling, a dense layer and cross entropy: the loss and the gradients of all
-/// parameters, and of the images.
+/// Convolution, batch norm, pooling, a dense layer and cross-entropy. Returns the loss and the gradients of
+/// all parameters and of the images.
 class Network {
  public:
   explicit Network(int64_t channels) : channels_(channels) {}
@@ -193,7 +193,7 @@ std::vector<Tensor> run_network(const CaptureOptions& options) {
   return results;
 }
 
-/// |a - b| over |b|, of all elements together.
+/// |a - b| / |b|, over all elements.
 double distance(const Tensor& a, const Tensor& b) {
   const std::vector<double> x = a.to_vector();
   const std::vector<double> y = b.to_vector();
@@ -206,7 +206,7 @@ double distance(const Tensor& a, const Tensor& b) {
   return std::sqrt(difference / size);
 }
 
-/// bf16 has 8 bits, f16 has 11; where rounding turns a relu or a maximum over, a gradient takes another way.
+/// bf16 has 8 bits, f16 has 11. If rounding flips a relu or a maximum, the gradient takes another path.
 constexpr double kBf16Bound = 0.1;
 constexpr double kF16Bound = 0.008;
 
@@ -287,7 +287,7 @@ TEST(Precision, WhatFeedsNoProductStaysFull) {
   const std::string text = text_of({{DType::kF32, {64}}}, [](In in) { return sum(exp(in[0]) * in[0]); });
   EXPECT_THAT(text, Not(HasSubstr("bf16")));
   const Tensor w = random_tensor({4, 4}, 1);
-  // Of a chain of kernels before the first product only the product's own operand is cast.
+  // In a chain of kernels before the first product, only the operand of the product itself is cast.
   const std::string before = text_of({{DType::kF32, {4, 4}}}, [&](In in) {
     return matmul(transpose(exp(in[0]), {1, 0}), w, true);
   });

@@ -1,5 +1,5 @@
-// Random programs over the ops, for differential tests: the same program runs eagerly, captured under any
-// passes, and under a gradient tape. Everything follows from the seed.
+// Random programs over the ops, for differential tests: the same program runs eagerly, captured with any set
+// of passes, and under a gradient tape. The seed determines everything.
 #pragma once
 
 #include <functional>
@@ -39,9 +39,10 @@ class RandomProgram {
   std::vector<Tensor> make_variables(uint64_t seed) const { return make(variables_, seed); }
   /// The program's outputs; assigns `variables`.
   std::vector<Tensor> run(std::span<const Tensor> inputs, std::span<const Tensor> variables) const;
-  /// One line a call, for people.
+  /// One line per call, readable for humans.
   std::string text() const;
-  /// Leaves out outputs and assignments, then what nothing reads, as long as `fails` holds for what is left.
+  /// Removes outputs and assignments, then everything that nothing reads, as long as `fails` holds for the
+  /// rest.
   void shrink(const std::function<bool(const RandomProgram&)>& fails);
 
  private:

@@ -55,7 +55,7 @@ TEST(Residuals, WithoutGammaOrWithOtherReadersNothingIsTaken) {
     const Tensor own = gradients(sum(square(normal)), std::vector{in[0]})[0];
     return std::vector{own + in[0], own};
   });
-  none({kRows, kColumns, kColumns}, [](In in) {  // the other is made of gamma's gradient
+  none({kRows, kColumns, kColumns}, [](In in) {  // the other term depends on gamma's gradient
     const Tensor normal = layer_norm(in[0], in[1], in[2]);
     const std::vector<Tensor> own = gradients(sum(square(normal)), std::vector{in[0], in[1]});
     return own[0] + in[0] * own[1];

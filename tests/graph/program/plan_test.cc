@@ -42,7 +42,7 @@ TEST(Plan, ChainsRunInOneBuffer) {
 }
 
 TEST(Plan, WhatNobodyReadsAnyMoreIsNoPartOfIt) {
-  const Tensor weight = ones({8, 8}), view = reshape(weight, {64});  // which sees the same content
+  const Tensor weight = ones({8, 8}), view = reshape(weight, {64});  // `view` has the same content
   auto step = capture([&](const Tensor& x) {
     const Tensor unused = view * 2.0;
     static_cast<void>(unused);
@@ -133,7 +133,7 @@ TEST(Plan, ManyCopiesSurvivePoison) {
 
 std::vector<TensorSpec> same(const OpCall& call) { return {call.inputs[0]}; }
 
-/// Writes as many elements past its result as its attribute says.
+/// Writes past its result by the number of elements in its attribute.
 class Overrun final : public Kernel {
  public:
   Overrun(int64_t elems, int64_t beyond) : bytes_(static_cast<size_t>(elems + beyond) * sizeof(float)) {}
@@ -168,7 +168,8 @@ TEST(Plan, RedZonesCatchAKernelThatWritesTooFar) {
 }
 
 TEST(Plan, PoisonShowsContentThatIsReadAfterItsEnd) {
-  // A kernel that keeps an address and reads it a step later: without poison it would see the old numbers.
+  // A kernel that keeps an address and reads from it a step later: without poison it would read the old
+  // numbers.
   class Remember final : public Kernel {
    public:
     explicit Remember(bool later) : later_(later) {}

@@ -31,7 +31,7 @@ inline std::vector<std::string> op_names(const Graph& graph) {
   return names;
 }
 
-/// Every pass but `kept`.
+/// Every pass except `kept`.
 inline PassOptions only(std::string_view kept) {
   PassOptions options;
   for (const PassInfo& pass : passes()) {

@@ -1,4 +1,5 @@
-// Sealed means sealed: replaying a train step touches no heap and makes nothing that counts.
+// Sealed means sealed: replaying a training step makes no heap allocations and creates nothing that is
+// counted.
 #include <gmock/gmock.h>
 #include <pthread.h>
 

@@ -1,5 +1,5 @@
-// Captured functions in wrong hands: from two threads at once, from within, after a move, destroyed while
-// they trace; plans that come and go.
+// Misused captured functions: called from two threads at once, from within, after a move, destroyed during
+// tracing; and plans that are made and evicted.
 #include <gmock/gmock.h>
 
 #include <future>
@@ -25,7 +25,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// What the op below does when it runs, once.
+/// What the op below does once, when it runs.
 std::function<void()> g_within_a_kernel;
 
 class HookKernel final : public graph::Kernel {
@@ -121,7 +121,7 @@ TEST(CapturedMisuse, ATraceThatDestroysItsOwnFunctionIsAnError) {
   struct Holder {
     std::unique_ptr<Captured<Function>> step;
   } holder;
-  const auto holding = std::make_shared<int>(1);  // goes with the function
+  const auto holding = std::make_shared<int>(1);  // destroyed with the function
   bool destroys = true;
   const auto make = [&] {
     return std::make_unique<Captured<Function>>(Function([&holder, &destroys, holding](const Tensor& x) {
@@ -182,7 +182,7 @@ TEST(CapturedMisuse, MoreSignaturesThanPlansAreToldOnce) {
   auto step = capture(doubled, {.name = "ragged", .max_plans = 4});
   for (int64_t n = 1; n <= 4; ++n) step(zeros({n}));
   EXPECT_THAT(step.report(), testing::Not(HasSubstr("max_plans")));
-  step(zeros({5}));  // takes the place of (1)
+  step(zeros({5}));  // replaces the plan for (1)
   EXPECT_THAT(notices.texts(), testing::IsEmpty()) << "one that goes is no loop yet";
   for (int round = 0; round < 3; ++round) {
     for (int64_t n = 1; n <= 5; ++n) step(zeros({n}));

@@ -266,7 +266,7 @@ TEST(CapturedFunction, HoldsWhatItIsBoundTo) {
     auto step = capture([w = variable.get()](const Tensor& x) { return x * *w; });
     step(vec({1, 1}));
     variable.reset();
-    const Tensor noise = vec({9, 9});  // would take a freed variable's memory
+    const Tensor noise = vec({9, 9});  // would get the memory of a freed variable
     EXPECT_THAT(step(vec({10, 10})).to_vector(), ElementsAre(10, 20));
   }
   EXPECT_LT(counter_value(Counter::kBytesInUse), in_use) << "the last holder is gone";
@@ -330,11 +330,11 @@ TEST(CapturedFunction, AnotherThreadRunsEagerWhileThisOneCaptures) {
   EXPECT_EQ(step.traces()[0].traced_nodes, 1u);
 }
 
-/// A thread that nobody told otherwise computes with subnormals; what an op gives doesn't depend on it.
+/// By default, a thread computes with subnormals; the result of an op doesn't depend on that setting.
 TEST(CapturedFunction, SubnormalsAreFlushedAsByEagerOps) {
   std::vector<double> eager, captured;
   std::thread fresh([&] {
-    _mm_setcsr(0x1f80);  // the default; a thread begins with its maker's
+    _mm_setcsr(0x1f80);  // the default; a thread inherits its creator's
     eager = (vec({1e-38, 1}) * 0.1).to_vector();
   });
   fresh.join();

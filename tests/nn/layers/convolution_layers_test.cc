@@ -14,7 +14,7 @@
 namespace isochron::nn {
 namespace {
 
-/// The shape that a layer makes of an input of `shape`, and that of its kernel.
+/// The output shape of a layer for an input of `shape`, and the shape of its kernel.
 template <typename Layer>
 std::pair<Shape, Shape> shapes(Layer layer, const Shape& shape) {
   const Shape result = layer(zeros(shape)).shape();

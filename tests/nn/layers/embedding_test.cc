@@ -1,4 +1,4 @@
-// Layers that look up vectors: padding, bags, and what they refuse.
+// Layers that look up vectors: padding, bags, and refused calls.
 #include "isochron/nn/layers/embedding.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Normalization layers as parts of a model: the moving averages of batch normalization in training, inference
-// and when frozen. Their arithmetic is compared with PyTorch's in golden_models_test.cc.
+// Normalization layers as parts of a model: the moving averages of batch normalization in training, in
+// inference and if frozen. golden_models_test.cc compares their arithmetic with PyTorch's.
 #include "isochron/nn/layers/normalization.h"
 
 #include <gtest/gtest.h>
@@ -106,7 +106,7 @@ TEST(BatchNorm, InferenceUsesItsAveragesAndLeavesThem) {
 }
 
 TEST(BatchNorm, TheBatchesOfOneStepAllCount) {
-  // One layer called twice in a step: the second call moves what the first has moved.
+  // One layer called twice in a step: the second call updates the averages that the first has updated.
   BatchNorm norm({.momentum = 0.5});
   const Tensor a = batch(1), b = batch(2);
   auto step = capture([&](const Tensor& x, const Tensor& y) {

@@ -1,4 +1,4 @@
-// Batch normalization synchronized over ranks that are threads: training is that of one process on the
+// Batch normalization synchronized over ranks that are threads: the ranks train like one process on the
 // batches of all of them.
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ namespace {
 using Group = std::shared_ptr<comm::Group>;
 
 constexpr int kUpdates = 3;
-std::mutex mutex;  // layers draw their first weights from one seed
+std::mutex mutex;  // layers draw their initial weights from one seed
 
 Tensor numbers(const Shape& shape, int seed, DType dtype) {
   Rng rng(static_cast<uint64_t>(seed));
@@ -45,7 +45,7 @@ ResNetOptions small(const Group& group, bool unbiased) {
                    .group = group}};
 }
 
-/// All of a trained model: its parameters and its averages.
+/// The state of a trained model: its parameters and its averages.
 std::vector<Tensor> contents_of(Module& model) {
   std::vector<Tensor> contents;
   for (const Variable& variable : model.parameters()) contents.push_back(graph::copy(variable.tensor()));
@@ -60,7 +60,7 @@ struct How {
   Precision precision = Precision::kF32;
 };
 
-/// What rank r has in the end, having trained on `samples[r]` of the images of each update.
+/// The results of all ranks after training; rank r trains on `samples[r]` of the images of each update.
 std::vector<Tensor> train(const std::vector<int64_t>& samples, const How& how) {
   const int64_t all = std::accumulate(samples.begin(), samples.end(), int64_t{0});
   std::vector<std::vector<Tensor>> results(samples.size());

@@ -25,7 +25,7 @@ class CtcOfPyTorch : public GoldenLosses {
  protected:
   CtcOfPyTorch() : GoldenLosses("losses_torch.npz") {}
 
-  /// The loss of the first `samples`, whose labels are less by `shift`.
+  /// Checks the loss of the first `samples` samples, whose labels are reduced by `shift`.
   void check_loss(const std::string& name, int64_t samples, double shift, CtcOptions options) {
     const auto first = [&](const std::string& array_name) {
       return narrow(array("ctc." + array_name), 0, 0, samples);

@@ -81,7 +81,7 @@ TEST(Likelihoods, AnInfiniteVarianceIsNoNaN) {
             (std::vector<double>{infinity, 0}));
 }
 
-// e^12 and a squared error of 90,000 are beyond f16; eps vanishes beside f16's numbers.
+// e^12 and a squared error of 90,000 overflow f16; eps vanishes next to numbers in f16.
 TEST(Likelihoods, Hold16Bits) {
   for (const DType dtype : {DType::kF16, DType::kBF16}) {
     const auto check = [&](const Tensor& loss, double expected) {

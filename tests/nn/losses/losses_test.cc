@@ -349,7 +349,7 @@ TEST(Losses, ABatchOfWeightZeroCostsNothing) {
   }
 }
 
-// The sum of 16,384 losses of 4.16 is beyond f16, and bf16 holds no count of 1,001.
+// The sum of 16,384 losses of 4.16 overflows f16, and bf16 can't represent a count of 1,001.
 TEST(Losses, WeightedMeansOfManyRowsHold16Bits) {
   for (const auto& [dtype, rows] : {std::pair(DType::kF16, 16384), std::pair(DType::kBF16, 1001)}) {
     const Tensor logits = zeros({rows, 64}, dtype), labels = zeros({rows}, DType::kI64);
@@ -385,14 +385,14 @@ TEST(Losses, OfProbabilitiesStayFiniteIn16Bits) {
     const std::vector<double> got = losses(dtype), want = losses(DType::kF32);
     ASSERT_EQ(got.size(), want.size());
     for (size_t i = 0; i < got.size(); ++i) {
-      if (std::fabs(want[i]) > 65504) continue;  // a gradient that f16 doesn't hold
+      if (std::fabs(want[i]) > 65504) continue;  // f16 can't represent this gradient
       EXPECT_NEAR(got[i], want[i], 0.01 * std::fabs(want[i]) + 1e-6) << dtype_name(dtype) << " " << i;
     }
   }
 }
 
 TEST(Losses, OfProbabilitiesStayFiniteInMixedPrecision) {
-  // A sigmoid that 16 bits round to 1.
+  // A sigmoid that rounds to 1 in 16 bits.
   const Tensor x = from_vector({4, 1}, {30, -30, 9, 0}), target = from_vector({4, 1}, {1, 0, 0, 1});
   for (const isochron::Precision precision :
        {isochron::Precision::kMixedBf16, isochron::Precision::kMixedF16}) {

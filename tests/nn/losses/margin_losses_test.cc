@@ -140,7 +140,7 @@ TEST(MarginLosses, SoftMarginNeverOverflows) {
   EXPECT_TRUE(near(losses, vec64({1e4, 0, std::log(2.0)}), 1e-15));
 }
 
-// A square of 300 is beyond f16, and bf16 rounds 256 + 1.
+// The square of 300 overflows f16, and bf16 rounds 256 + 1.
 TEST(MarginLosses, Hold16Bits) {
   for (const DType dtype : {DType::kF16, DType::kBF16}) {
     const Tensor x = cast(vec64({-300, 0, 0, 0}), dtype), one = ones({4}, dtype);

@@ -1,5 +1,5 @@
-// A recommendation model whose tables are updated by rows, against PyTorch's losses with SparseAdam, SGD and
-// Adagrad on sparse gradients (tests/golden/make_dlrm_torch.py).
+// A recommendation model whose tables are updated by rows, compared with PyTorch's losses with SparseAdam,
+// SGD and Adagrad on sparse gradients (tests/golden/make_dlrm_torch.py).
 #include <gtest/gtest.h>
 
 #include <map>
@@ -30,7 +30,7 @@ const data::NpzFile& golden_dlrm() {
   return file;
 }
 
-/// Fills what it makes with what PyTorch began with.
+/// Fills the created parameters with PyTorch's initial values.
 Initializer from_file(const std::string& name) {
   return [values = golden_dlrm().at("initial." + name).to_vector()](const Shape&, Rng&) { return values; };
 }

@@ -1,5 +1,5 @@
-// Layers and models against PyTorch's (tests/golden/README.md): weights imported from what PyTorch wrote,
-// then results, gradients and the losses of 50 train steps.
+// Layers and models compared with PyTorch's (tests/golden/README.md): the weights are imported from PyTorch's
+// files, then results, gradients and the losses of 50 training steps are compared.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -142,7 +142,7 @@ const ModuleCase kKerasLayers[] = {
 };
 
 struct ModelCase : ModuleCase {
-  bool classifies = true;  // by cross-entropy; or else squared errors
+  bool classifies = true;  // by cross-entropy; otherwise the loss is the squared error
   std::function<optim::Optimizer()> optimizer;
 };
 
@@ -221,8 +221,8 @@ class Golden {
     }
     return result;
   }
-  /// A built module filled with the tensors below `part`: "initial", "gradient" or "after". Those of ours
-  /// that the part lacks, such as buffers among gradients, keep their values.
+  /// A built module filled with the tensors under `part`: "initial", "gradient" or "after". Tensors of the
+  /// module that `part` lacks, such as buffers among gradients, keep their values.
   std::unique_ptr<Module> module(const ModuleCase& c, const std::string& part, DType dtype) const {
     std::unique_ptr<Module> module = c.make(dtype);
     const graph::EagerScope eager;
@@ -258,7 +258,8 @@ void expect_near(const Tensor& actual, const Tensor& expected, const std::string
   EXPECT_TRUE(near(actual, expected, exact ? 1e-11 : 1.3e-6, (exact ? 1e-12 : 1e-5) * largest)) << what;
 }
 
-/// Results and gradients of sum(y dy) by everything that can be differentiated, eager or captured.
+/// Results, and gradients of sum(y dy) with respect to everything that can be differentiated, eager or
+/// captured.
 void expect_module(const ModuleCase& c, const std::string& file, DType dtype, bool captured) {
   const TrainingScope scope(c.training);
   const Golden golden(file, c.name);

@@ -1,5 +1,5 @@
-// Steps with several networks against PyTorch (tests/golden/make_networks_torch.py): a GAN, a DQN with a
-// target network, a model with a head that no loss uses.
+// Steps with several networks compared with PyTorch's (tests/golden/make_networks_torch.py): a GAN, a DQN
+// with a target network, and a model with a head that no loss uses.
 #include <gtest/gtest.h>
 
 #include "isochron/autograd/autograd.h"
@@ -142,7 +142,8 @@ class Dqn final : public Networks {
   }
 
  private:
-  /// The target network takes over the online one: every 7th step, or 5 % at each.
+  /// The target network takes over the weights of the online network: all of them every 7th step, or 5 % in
+  /// each step.
   void follow() {
     const std::vector<Variable> from = online_.parameters(), to = target_.parameters();
     if (!hard_) {

@@ -1,5 +1,5 @@
-// The decoder-only transformer and the text it generates. Its arithmetic is compared with PyTorch's in
-// golden_models_test.cc.
+// The decoder-only transformer and the text that it generates. golden_models_test.cc compares its arithmetic
+// with PyTorch's.
 #include "isochron/nn/models/gpt.h"
 
 #include <gmock/gmock.h>
@@ -20,7 +20,7 @@ using Tokens = std::vector<int64_t>;
 constexpr int64_t kVocabulary = 7;
 constexpr int64_t kContext = 5;
 
-/// A model whose choices are clear: weights far larger than those it would start with.
+/// A model with clear choices: its weights are far larger than initial weights.
 Gpt make_gpt(GptOptions options = {}) {
   options.vocabulary = kVocabulary;
   if (options.context == GptOptions().context) options.context = kContext;
@@ -38,7 +38,7 @@ Gpt make_gpt(GptOptions options = {}) {
   return model;
 }
 
-/// The scores of what follows `text`, computed eagerly from its last tokens.
+/// The scores of the token after `text`, computed eagerly from the last tokens of `text`.
 std::vector<double> next_scores(Gpt& model, const Tokens& text) {
   const TrainingScope inference(false);
   const auto seen = std::min<int64_t>(model.options().context, static_cast<int64_t>(text.size()));

@@ -1,6 +1,6 @@
 // A small U-Net (Ronneberger, Fischer, Brox: "U-Net: Convolutional Networks for Biomedical Image
-// Segmentation", MICCAI 2015) with group normalization, written as a user would: blocks with two inputs, in
-// lists. Its members are called as those of UNet in tests/golden/make_models_torch.py.
+// Segmentation", MICCAI 2015) with group normalization, written as users would write it: lists of blocks with
+// two inputs. Its members have the same names as those of UNet in tests/golden/make_models_torch.py.
 #pragma once
 
 #include <vector>
@@ -39,7 +39,8 @@ class TwoConvolutions : public Module {
   GroupNorm second_norm_;
 };
 
-/// Twice as large, beside what the way down had at this size. x: (N, H, W, C), skip: (N, 2H, 2W, filters).
+/// Upsamples by two and concatenates `skip`, the features of the contracting path at this size. x: (N, H, W,
+/// C), skip: (N, 2H, 2W, filters).
 class UpBlock : public Module {
  public:
   UpBlock(int64_t filters, int64_t groups)

@@ -36,7 +36,7 @@ std::vector<std::string> checked_names(const Module::NamedVariables& named) {
   return result;
 }
 
-/// The nodes of `f` of such inputs, before any pass.
+/// The nodes of `f` for these inputs, before any pass.
 template <typename F>
 std::string nodes_of(F f, const Tensor& x) {
   CaptureOptions options;
@@ -73,7 +73,7 @@ class ManyInputs : public Module {
   Dense out_{2};
 };
 
-/// A module with two inputs inside of another with three.
+/// A module with two inputs inside another module with three.
 class Outer : public Module {
  public:
   Tensor forward(const Tensor& a, const Tensor& b, const Tensor& c) override {
@@ -177,7 +177,7 @@ TEST(ModuleCalls, RecurrentLayersTakeInitialStates) {
   EXPECT_EQ(cell(row, h).to_vector(), cell.step(row, h).to_vector());
 }
 
-/// Methods beside forward, which enter or forget to.
+/// Methods other than forward, which do or don't enter the module.
 class Methods : public Module {
  public:
   explicit Methods(bool enters) : enters_(enters) {}

@@ -1,5 +1,5 @@
-// One seed for all that is random: draws of ops, initial weights, the order of data, functions of images,
-// noise on gradients, generated text.
+// One seed for everything random: random ops, initial weights, the order of data, image functions, noise on
+// gradients, generated text.
 #include <gtest/gtest.h>
 
 #include "isochron/core/base/seed.h"
@@ -36,14 +36,14 @@ std::vector<double> sampled() {
   return order_of(data::sample_from_datasets({rows(), rows()}, {1, 1}).take(30));
 }
 
-/// An image whose colors are changed at random, as numbers.
+/// The numbers of an image whose colors are changed at random.
 std::vector<double> jittered(const data::ImageKey& key = {}) {
   std::vector<float> pixels(8 * 8 * 3);
   for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<float>(i) / 200;
   data::color_jitter(data::ImageView<float>(pixels.data(), 8, 8, 3), key, {0.5, 0.5, 0.5, 0.1});
   return {pixels.begin(), pixels.end()};
 }
-/// Zeros after two steps along nothing but noise.
+/// Zeros after two steps on noise alone.
 std::vector<double> noisy(const optim::GradientNoise& noise = {.eta = 0.1}) {
   const Variable variable(zeros({6}, DType::kF64), "variable");
   optim::Sgd optimizer({.learning_rate = 1, .step = {.noise = noise}});

@@ -53,7 +53,7 @@ TEST(Freezing, OnlyTheHeadTrains) {
   EXPECT_NE(contents(model.layer(1)), head);
   EXPECT_EQ(optimizer.state().size(), 2u + 2 * 2) << "states of the head alone";
 
-  // As if the head had been trained alone on what the trunk computes.
+  // The result must be the same as if the head alone had been trained on the features of the trunk.
   Sequential alone(Dense(2));
   const Tensor features = model.layer(0)(x);
   alone.build(features.spec());
@@ -71,7 +71,7 @@ TEST(Freezing, OnlyTheHeadTrains) {
   }
 }
 
-/// Divides by a running scale that it reads and moves: a variable with every default, listed as a buffer.
+/// Divides by a running scale that it reads and updates: a variable with default options, listed as a buffer.
 class RunningScale : public Module {
  public:
   Tensor forward(const Tensor& x) override {

@@ -24,7 +24,7 @@ using testing::AllOf;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 
-/// log(x + shift), amid other elementwise ops, with which it fuses.
+/// log(x + shift) among other elementwise ops, with which it is fused.
 class Logarithm : public Module {
  public:
   Tensor forward(const Tensor& x) override { return log((x + shift) * 0.5) * 3.0 + 1.0; }

@@ -1,4 +1,4 @@
-// Layers, losses and metrics that are called without a capture on a device train as on the CPU.
+// Layers, losses and metrics that are called on a device without a capture train as they do on the CPU.
 #include <gmock/gmock.h>
 
 #include "isochron/autograd/autograd.h"

@@ -1,5 +1,5 @@
-// A third backend, which the library knows nothing of: whole training steps run on it by the definitions of
-// their ops, and give what the kernels give.
+// A third backend, unknown to the library: whole training steps run on it by the definitions of their ops and
+// give the results of the kernels.
 #include "support/reference_backend.h"
 
 #include <gmock/gmock.h>
@@ -82,7 +82,7 @@ TEST(ReferenceBackend, StoresIn16BitsThroughCopies) {
     EXPECT_NEAR(result.to_vector()[i], expected[i], 0x1p-8 * std::abs(expected[i]) + 1e-6);
 }
 
-/// The definitions, and the CPU's kernels for what has sub-graphs, which run by the definitions in turn.
+/// The definitions, plus the CPU's kernels for ops with sub-graphs, whose sub-graphs run by the definitions.
 class WithBranches final : public graph::Backend {
  public:
   std::string_view name() const override { return "the definitions with branches"; }

@@ -56,8 +56,8 @@ std::vector<std::vector<double>> train(const Task& task, uint64_t seed) {
   return results;
 }
 
-/// As by a process of its own that restored what the first recorded; then by rule, twice. Gives the number
-/// of choices made by timing.
+/// Trains like another process that restored the recorded choices of the first; then by rule, twice. Returns
+/// the number of choices made by timing.
 size_t expect_reproducible(const Task& task) {
   ops::forget_choices();
   const auto first = train(task, 3);

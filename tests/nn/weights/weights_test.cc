@@ -79,7 +79,7 @@ class Layer : public Module {
 class Weights : public testing::Test {
  protected:
   static constexpr Convention kPyTorch = Convention::kPyTorch;
-  /// `theirs` is what PyTorch calls and lays out what `ours` holds: checks both ways.
+  /// `theirs` are the tensors of `ours` under PyTorch's names and in its layout: checks both directions.
   void expect_pytorch(const std::string& kind, const Named& ours, const Named& theirs) {
     Layer layer(kind, ours);
     save_weights(layer, path_, {.naming = {.convention = kPyTorch}});
@@ -251,7 +251,7 @@ TEST_F(Weights, RulesHoldForAnyNumber) {
                  turned("weight_ih_l0", "weight_hh_l12"));
   expect_pytorch("lstm", kernels("layer_3/forward/kernel", "layer_3/backward/kernel"),
                  turned("weight_ih_l3", "weight_ih_l3_reverse"));
-  // Not a number, so no rule, and the name stays.
+  // Not a number, so no rule applies and the name stays the same.
   expect_pytorch("lstm", {{"layer_x/kernel", ones({1, 4})}}, {{"layer_x/kernel", ones({1, 4})}});
 }
 

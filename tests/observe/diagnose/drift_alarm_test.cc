@@ -19,7 +19,7 @@ struct Outcome {
   int looks = 0;
 };
 
-/// Steps of a ms that take `growth` times as long from iteration `from` on, up to `to`.
+/// Steps of 1 ms, but `growth` times as long from iteration `from` to iteration `to`.
 Outcome watch(double growth, int from, int iterations, uint64_t seed, int to = INT_MAX) {
   Recorder recorder({.reference_kernel = false, .timing_share = 0, .clock = simulated_now_ns});
   DriftAlarm alarm(recorder);
@@ -50,13 +50,13 @@ TEST(DriftAlarm, IsRaisedSoonAfterTheDriftWithTheEvidenceFromBefore) {
 }
 
 TEST(DriftAlarm, IsForWhatTwoLooksInARowFind) {
-  // A look comes some 6.2 seconds after the beginning, the next at 7.7.
+  // The first check is about 6.2 seconds after the beginning, the next at 7.7.
   EXPECT_EQ(watch(1.3, 4'900, 30'000, 1, 6'000).raised_at, -1) << "seen once";
   EXPECT_GT(watch(1.3, 4'900, 30'000, 1, 12'000).raised_at, 6'000);
 }
 
 TEST(DriftAlarm, StaysSilentOverEvenRuns) {
-  constexpr uint64_t kRuns = kSanitizer ? 8 : 40;  // how often it errs, the release build says
+  constexpr uint64_t kRuns = kSanitizer ? 8 : 40;  // the release build tests the error rate
   int raised = 0;
   for (uint64_t seed = 1; seed <= kRuns; ++seed) raised += watch(1, 0, 20'000, seed).raised_at >= 0;
   EXPECT_LE(raised, 2);

@@ -18,7 +18,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-/// A machine that reads what a test says.
+/// A machine whose readings are set by a test.
 struct Played final : SensorSource {
   SensorReading now;
   void read(SensorReading& reading) override {
@@ -31,7 +31,7 @@ struct Played final : SensorSource {
     reading = now;
     spend(now.heap_free_bytes / 65'536 * chunk_ns);
   }
-  int64_t chunk_ns = 0;  // what a free chunk of the heap costs who looks at all of them
+  int64_t chunk_ns = 0;  // what a walk over the heap costs per free chunk
   int64_t waited_ns() override { return 0; }
   void watch_team(bool) override {}
   std::optional<double> reference_ns() override { return {}; }
@@ -40,7 +40,7 @@ struct Played final : SensorSource {
 constexpr int kUsualIterations = 4000;
 constexpr int64_t kStepNs = 200'000;
 
-/// Iterations of equal time, and `step(machine, i, recorder)` inside of each.
+/// Iterations of equal time; each calls `step(machine, i, recorder)`.
 template <typename Step>
 RunReport run_steps(const Step& step, int iterations = kUsualIterations, int64_t step_ns = kStepNs,
                     int64_t chunk_ns = 0) {
@@ -218,7 +218,7 @@ TEST(Evidence, WhatHappensAtTheBeginningIsNotTakenForWhatEachStepDoes) {
 }
 
 TEST(Evidence, WhatSlowIterationsDoIsNotTakenForWhatEachStepDoes) {
-  // They make most of the run's parts, which are of equal time.
+  // The slow iterations make up most of the run's parts, which take equal time.
   const RunReport report = run_steps([](SensorReading& now, int i, Recorder&) {
     if (i < 1000 || i >= 2500) return;
     spend(5 * kStepNs);
@@ -251,8 +251,8 @@ TEST(Evidence, SpikesOnABeatAreNamedWhereTheyCostSomething) {
   EXPECT_THAT(names(saved), IsEmpty());
 }
 
-// Steps that update take longer and longer to communicate; the others, which have more of the time, wait a
-// little longer for data.
+// Steps with an update take longer and longer to communicate. The other steps take up more of the time and
+// wait a little longer for data.
 TEST(Evidence, TheClassThatGrowsSaysInWhichPhase) {
   Played machine;
   Recorder recorder({.classes = 2,

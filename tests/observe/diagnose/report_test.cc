@@ -163,7 +163,7 @@ struct Loop {
   int64_t growth_ns = 0;        // the i-th step takes i * growth_ns longer,
   int64_t nodes = 0;            // and adds so many graph nodes
   int64_t collection_ns = 0;    // every tenth step ends with a collection
-  int64_t interruption_ns = 0;  // one step in a hundred, by chance, is interrupted
+  int64_t interruption_ns = 0;  // one random step in a hundred is interrupted
 };
 
 RunReport run_loop(const std::string& name, const Loop& loop) {
@@ -288,7 +288,7 @@ TEST(Report, WhatInterruptsAProgramDoesntHideWhatItDoesOnABeat) {
   EXPECT_FALSE(mostly.period);
 }
 
-/// A machine of which only the page faults are told.
+/// A machine that reports only page faults.
 struct Faulting final : SensorSource {
   int64_t faults = 0;
   void read(SensorReading& reading) override {

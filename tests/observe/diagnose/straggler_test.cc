@@ -16,12 +16,12 @@ using ::testing::HasSubstr;
 
 constexpr int64_t kMs = 1'000'000;
 
-/// Ranks that take 1 ms an update, give or take a fifth by chance, and communicate for a tenth.
+/// Ranks that take 1 ms per update, varied by up to a fifth at random, and communicate for a tenth of it.
 struct PlayedRanks {
   int ranks = 4;
   size_t windows = 128;
   double noise = 0.2;
-  /// What rank `rank` takes longer in window `window`.
+  /// The additional time of rank `rank` in window `window`.
   std::function<RankTimes(size_t rank, size_t window)> more = [](size_t, size_t) { return RankTimes{}; };
 };
 

@@ -16,7 +16,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-/// Steps of `us` with noise whose neighbors are alike.
+/// Steps of `us`, with noise that is similar in neighboring steps.
 RunData steps(double us, uint64_t seed, int count = 20'000) {
   Rng rng(seed);
   std::vector<double> durations;
@@ -28,7 +28,8 @@ RunData steps(double us, uint64_t seed, int count = 20'000) {
   return run_data(durations, "steps");
 }
 
-/// `runs` of either side, whose steps differ from run to run by `between` (a deviation of the logarithm).
+/// `runs` runs on each side. Their step times differ from run to run by `between` (a standard deviation of
+/// the logarithm).
 RunComparison compare(double first, double second, int runs = 1, double between = 0, uint64_t seed = 1,
                       int count = 20'000) {
   Rng rng(seed + 500'000);
@@ -73,7 +74,7 @@ TEST(RunComparison, OneRunOfEachDoesNotTellWhatRunsDifferBy) {
 
 TEST(RunComparison, IntervalsHoldTheTruthAsOftenAsTheySay) {
   int told = 0;
-  constexpr int kRuns = kSanitizer ? 12 : 60;  // how often they err, the release build says
+  constexpr int kRuns = kSanitizer ? 12 : 60;  // the release build tests the error rate
   for (uint64_t seed = 1; seed <= kRuns; ++seed)
     told += compare(100, 100, 3, kBetweenRuns, seed, 200).medians.differs();
   EXPECT_LE(told, 10) << "5 % of 60 are 3; 11 come by chance once in 5,000";

@@ -22,7 +22,7 @@ namespace {
 using nlohmann::ordered_json;
 using testing::HasSubstr;
 
-/// A run with all there is: two classes, phases, spikes with labels, gauges, events, a reference kernel.
+/// A run with everything: two classes, phases, spikes with labels, gauges, events, a reference kernel.
 RunData some_run(double growth = 0) {
   static int64_t level;
   level = 5;
@@ -123,7 +123,7 @@ TEST(RunRecord, TurnsBesideATwinDecide) {
   const RunReport report = make_report(again);
   EXPECT_EQ(report.time.kind, Flatness::kGrowing);
   EXPECT_THAT(report.time.reason, HasSubstr("in 100 and 100 pairs of turns"));
-  // A run of before has no turns.
+  // A record from an earlier version has no turns.
   ordered_json json = ordered_json::parse(to_json(record));
   json["parts"][1]["run"].erase("turns");
   EXPECT_TRUE(parse_run_record(json.dump(), "x.json").parts[1].run->turns.after.empty());

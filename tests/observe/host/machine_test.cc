@@ -103,7 +103,7 @@ TEST(Sensors, WatchTheWholeTeamWithAsManyHandles) {
     EXPECT_GE(sensors.waited_ns(), 0);
     EXPECT_EQ(open_file_handles(), handles);
   }
-  // Three threads that keep two cores or one busy wait for each other.
+  // Three threads that keep one or two cores busy wait for each other.
   const int64_t waited = sensors.waited_ns();
   if (describe_machine().usable_cores < 3) {
     each_thread(3, [](int64_t) {
@@ -128,7 +128,7 @@ TEST(ReferenceKernel, RunsOnTheTeamAndBackOnOneThread) {
   set_compute_threads(2);
   ReferenceKernel kernel;
   EXPECT_EQ(kernel.threads(), 1);
-  kernel.use_team(true);  // which may not come together: asleep, or on other programs' cores
+  kernel.use_team(true);  // the team may not come together: asleep, or other programs have the cores
   for (int i = 0; i < 100; ++i) {
     const double ns = kernel.time_ns();
     EXPECT_GT(ns, 100);

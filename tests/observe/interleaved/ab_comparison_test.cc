@@ -21,7 +21,7 @@ FlatnessVerdict alone(Flatness kind) {
   return verdict;
 }
 
-/// After a run that changed the loop by `change`; the twin is a tenth slower, before and after.
+/// The verdict on a run that changed the loop by `change`; the twin is a tenth slower before and after.
 FlatnessVerdict judge(double change, uint64_t seed, Flatness found_alone = Flatness::kInconclusive) {
   Rng rng(seed);
   TwinTurns turns;
@@ -35,7 +35,8 @@ TEST(TurnTimes, AreThoseOfUsualIterations) {
   std::vector<double> one = {7};
   EXPECT_EQ(turn_times(one).iterations, 1);
   EXPECT_DOUBLE_EQ(turn_times(one).median_ns, 7);
-  // The first of four goes, caches fill in it; of 18 that are left the two longest are no usual ones.
+  // Of four, the first is dropped, because caches fill in it; of the remaining 18, the two longest are
+  // outliers.
   std::vector<double> few = {100, 1, 2, 3};
   EXPECT_EQ(turn_times(few).iterations, 3);
   EXPECT_DOUBLE_EQ(turn_times(few).median_ns, 2);

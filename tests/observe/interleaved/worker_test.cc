@@ -63,7 +63,7 @@ TEST(Worker, WithoutDescriptorsSaysWhatIsMissing) {
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
   const rlimit none{3, limit.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
-  errno = ENOTTY;  // of something before
+  errno = ENOTTY;  // from an earlier call
   EXPECT_ERROR(Worker(count_calls), ErrorCode::kIo, "[worker] no channel: Too many open files");
   EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
 }
@@ -136,7 +136,7 @@ TEST(Worker, ItsClockStandsStillBetweenTurns) {
   EXPECT_LT(ran, passed);
 }
 
-/// An iteration takes 10 us of this thread.
+/// Each iteration takes 10 us of this thread's time.
 std::string iterate(Turns& turns) {
   int64_t begun_anew = 0;
   const auto told = [&begun_anew] { return fmt::format("{}", begun_anew); };

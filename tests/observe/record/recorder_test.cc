@@ -303,7 +303,7 @@ TEST(Recorder, ReferenceKernelIsTimedAlongWithTheWindows) {
     for (const Window& window : windows.closed()) count += window.reference.count;
     return count;
   };
-  // One timing that the machine interrupts for 20 ms puts the next one off by 100 times that.
+  // If the machine interrupts one timing for 20 ms, the next one is delayed by 100 times that.
   int64_t iterations = 0;
   while (iterations < 3000 || (timings() < 3 && iterations < 5'000'000)) {
     for (int i = 0; i < 1000; ++i, ++iterations) {
@@ -468,7 +468,7 @@ TEST(Recorder, HoldsTheSameBytesHoweverLongItRuns) {
   EXPECT_GT(recorder.overhead().sampling_ns, 0);
 }
 
-/// Long enough that some are left out, whatever a read of the clock costs.
+/// Long enough that some iterations aren't timed, whatever reading the clock costs.
 constexpr int kShortIterations = 200'000;
 
 TEST(Recorder, TimesARandomSampleOfShortIterations) {

@@ -110,7 +110,7 @@ TEST(KernelTable, AddsUpTheCallsOfOneFunction) {
 TEST(KernelTable, LeavesOutACallThatTheRingHasInPart) {
   TraceRecorder recorder({.events_per_thread = 5});
   recorder.start();
-  call(kCall, 2);  // 4 events, of which the second call leaves one or so
+  call(kCall, 2);  // 4 events; the second call leaves about one of them
   call(kCall, 2);
   recorder.stop();
   const KernelTable table = kernel_table(recorder, "train step");

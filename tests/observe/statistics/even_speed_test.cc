@@ -33,7 +33,8 @@ TEST(EvenSpeed, MachineThatSlowsAlikeIsNamed) {
 }
 
 TEST(EvenSpeed, MachineThatBecomesFasterHidesNoGrowth) {
-  // `wobble`: of the clock, which the program follows; without it nothing tells that it does.
+  // `wobble`: variation of the clock, which the program follows. Without it, nothing shows that the program
+  // does.
   const auto judged = [](double wobble, double faster) {
     Rng rng(7);
     std::vector<double> values, reference;
@@ -67,8 +68,8 @@ TEST(EvenSpeed, ProgramThatSlowsMoreThanTheMachineIsStillGrowing) {
   EXPECT_FALSE(verdict.machine_slowed);
 }
 
-/// A run on a core that somebody else shares for stretches of some windows: the kernel slows by 125 %, the
-/// program by 50 %.
+/// A run on a core that another program shares during parts of some windows: the kernel slows down by 125 %,
+/// the program by 50 %.
 struct SharedCore {
   /// `busy` decides whether the core is shared in the given window.
   SharedCore(double change, uint64_t seed, const std::function<bool(int)>& busy) {
@@ -112,8 +113,9 @@ TEST(EvenSpeed, WaitingForACoreIsTakenOutOfTheMeans) {
   EXPECT_NE(judge_flatness(unknown).kind, Flatness::kFlat);
 }
 
-/// A run beside a neighbor that works in short bursts, more of them later on: what they do to the program
-/// can't be told from the kernel's time in the windows. A part of each window's iterations was quiet.
+/// A run next to a neighbor that works in short bursts, more of them later on. Their effect on the program
+/// can't be derived from the kernel's time in the windows. In each window, a share of the iterations was
+/// quiet.
 struct Bursts {
   Bursts(double change, uint64_t seed, const std::function<double(int)>& quiet_share) {
     Rng rng(seed);
@@ -142,8 +144,8 @@ struct Bursts {
   std::vector<double> medians, means, reference, reference_means, quiet_medians, quiet_means, shares;
 };
 
-/// A step on several threads that waits for a core in each iteration while another program runs, in the
-/// second half. `read`: how much of the waiting that is read was in the steps' way; they grow by `growth`.
+/// A step on several threads. In the second half, another program runs, and the step waits for a core in each
+/// iteration. `read`: how much of the measured waiting delayed the steps; the steps grow by `growth`.
 FlatnessVerdict beside_a_program(double read, double growth) {
   Rng rng(3);
   std::vector<double> medians, means, reference, waited;

@@ -15,8 +15,8 @@ namespace {
 
 using testing::HasSubstr;
 
-/// Of all orders of n numbers, the share of those whose interval doesn't hold 0: how often it says that there
-/// is a trend where there is none.
+/// Over all orders of n numbers, the share whose interval doesn't contain 0: how often a trend is reported
+/// although there is none.
 double share_of_trends(int n, double confidence) {
   std::vector<double> values(static_cast<size_t>(n));
   std::iota(values.begin(), values.end(), 1);

@@ -75,7 +75,7 @@ TEST(Flatness, DriftBeyondTheBoundIsGrowing) {
 }
 
 TEST(Flatness, ChangeThatIsToldIsOneThatDecided) {
-  // The medians grow plainly; the means change by more, which spikes at random account for.
+  // The medians clearly grow. The means change by more, because of random spikes.
   int told = 0;
   for (uint64_t seed = 1; seed <= kSimulatedRuns; ++seed) {
     const FlatnessVerdict verdict = judge(make_series(128, 32, seed, [](double p, int, Rng& rng) {
@@ -187,7 +187,7 @@ TEST(Flatness, StrongNoiseIsInconclusiveAndSaysHowLongItTakes) {
   EXPECT_GT(brief.smallest_detectable_change, 0.05);
   EXPECT_GT(brief.iterations_to_decide, 128);
   EXPECT_FALSE(brief.reason.empty());
-  EXPECT_EQ(noisy(8 * 200).kind, Flatness::kFlat);  // what was promised comes true
+  EXPECT_EQ(noisy(8 * 200).kind, Flatness::kFlat);  // the promised number of iterations is enough
 }
 
 TEST(Flatness, ConstantSeriesIsFlatWithoutVariance) {

@@ -148,7 +148,7 @@ TEST(LevelChange, RampsAreForTwentyPointsOrMore) {
 }
 
 TEST(LevelChange, ACountThatNeverFallsBackHasNoNoise) {
-  // Rises in leaps that no shape follows, and goes back once by a part of all that it rises.
+  // Rises in jumps that fit no shape, and falls back once by a fraction of the total rise.
   const auto leaps = [](double back) {
     Values values;
     for (int i = 0; i < 64; ++i) {
@@ -202,7 +202,8 @@ TEST(LevelChange, IndependentPointsAreThoseOfTheAutocorrelation) {
       change_of(two_waves(64, 0.1)).joint_half_widths[0] / change_of(two_waves(64, 0.1)).half_widths[0],
       joint_quantile(0, 4) / own_quantile(0), 1e-9)
       << "three degrees at least";
-  // Independent points have a negative autocorrelation as often as a positive one; its bias is put right.
+  // Independent points have a negative autocorrelation as often as a positive one, after the correction of
+  // its bias.
   int least = 0;
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     const double independent = change_of(filled(

@@ -11,7 +11,7 @@ using Values = std::vector<double>;
 using Indices = std::vector<size_t>;
 using testing::ElementsAre;
 
-/// A hundred windows in which the kernel takes 100, but in those of `others`.
+/// A hundred windows in which the kernel takes 100, except in those of `others`.
 Values hundred(const std::vector<std::pair<size_t, double>>& others) {
   Values values(100, 100);
   for (const auto& [at, value] : others) values[at] = value;

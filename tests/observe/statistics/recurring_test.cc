@@ -67,7 +67,7 @@ TEST(LongIterations, OfAWindowThatStalledForMostOfItAreNotItsLevel) {
 }
 
 TEST(LongIterations, AreAThirdOfTheLargestOnes) {
-  // Twenty windows have one of size 1, twenty between them one of another size.
+  // Twenty windows have a long iteration of size 1; twenty windows between them have one of another size.
   const auto with_smaller = [](double size) {
     return spread(each_of(200, [size](size_t i) { return i % 10 == 9 ? 2 : i % 10 == 4 ? 1 + size : 1; }));
   };
@@ -96,7 +96,7 @@ TEST(LongIterations, WithoutAnyNothingChanges) {
                "3 typical values but 4 means");
 }
 
-/// A wave of `periods` in `n` values around 10, of which it explains the given part of the variance.
+/// A wave of `periods` periods in `n` values around 10; it explains the given part of the variance.
 Values wave(size_t n, double periods, double explained, uint64_t seed = 1) {
   Rng rng(seed);
   const double noise = std::sqrt(0.5 * (1 / explained - 1));
@@ -139,7 +139,7 @@ TEST(Season, LeavesTheTrend) {
   EXPECT_NEAR(theil_sen(without(*season, values)).slope, 0.05, 5e-4);
 }
 
-/// Of 20 series, how many have a season of that many periods.
+/// How many of 20 series have a season of that many periods.
 int found(double periods, double explained) {
   int count = 0;
   for (uint64_t seed = 1; seed <= 20; ++seed) {

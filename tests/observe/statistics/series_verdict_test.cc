@@ -1,4 +1,4 @@
-// Where the limits of the verdict on one series lie, each from either side.
+// The limits of the verdict on one series, tested from both sides.
 #include "isochron/observe/statistics/series_verdict.h"
 
 #include <gmock/gmock.h>

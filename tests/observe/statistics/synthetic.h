@@ -1,6 +1,6 @@
-// Synthetic runs with a known truth, for the tests of the verdict and for the measurement of its error rates
-// (bench/flatness/flatness_rates.cc). A run is made iteration by iteration and summed up in windows as the
-// recorder would.
+// Synthetic runs with a known truth, for the tests of the verdict and for measuring its error rates
+// (bench/flatness/flatness_rates.cc). A run is generated iteration by iteration and summarized in windows as
+// by the recorder.
 #pragma once
 
 #include <cmath>
@@ -38,7 +38,7 @@ inline Series make_series(int windows, int per_window, uint64_t seed, const Dura
   return series;
 }
 
-/// One value a window, given where in the run it is.
+/// One value per window, given its position in the run.
 inline std::vector<double> filled(size_t n, const std::function<double(double position, Rng& rng)>& value,
                                   uint64_t seed = 1) {
   Rng rng(seed);
@@ -60,7 +60,7 @@ inline double heavy(Rng& rng, double deviation, double share) {
   return rng.uniform() < share ? base * std::min(1e4, std::pow(1 - rng.uniform(), -1 / 1.5)) : base;
 }
 
-/// First-order autoregressive noise with a stationary deviation, one value a call.
+/// First-order autoregressive noise with a stationary deviation, one value per call.
 class Autoregressive {
  public:
   Autoregressive(double rho, double deviation) : rho_(rho), deviation_(deviation) {}

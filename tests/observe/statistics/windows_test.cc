@@ -113,8 +113,8 @@ TEST(Windows, MergedOnesKeepTheLargestAndTheSumsOfTheirParts) {
   }
 }
 
-/// An iteration each 100 ns, or 300 while a neighbor works, which it does in `busy` of them; the reference
-/// kernel is timed after every fourth.
+/// An iteration every 100 ns, or every 300 ns while a neighbor works, as it does in the iterations for which
+/// `busy` is true. The reference kernel is timed after every fourth iteration.
 WindowSeries beside_a_neighbor(int64_t iterations, const std::function<bool(int64_t)>& busy,
                                const std::function<int64_t(int64_t)>& quiet_ns) {
   WindowSeries windows;
@@ -137,7 +137,7 @@ TEST(Windows, QuietIterationsLieBetweenUndisturbedTimings) {
     EXPECT_DOUBLE_EQ(window.quiet.mean_ns(), 100) << window.first_iteration;
     EXPECT_NEAR(window.quiet.median_ns(), 100, 0.5);
   }
-  // Of the 24 quiet ones of every 36 the first and the last three aren't known to be.
+  // Of the 24 quiet iterations in every 36, the first and the last three aren't known to be quiet.
   EXPECT_NEAR(static_cast<double>(quiet) / static_cast<double>(iterations), 20.0 / 36, 0.01);
 }
 

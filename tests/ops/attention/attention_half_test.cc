@@ -1,5 +1,5 @@
-// Attention of tensors stored in 16 bits, against its definition in doubles: of any length and width, whether
-// the processor multiplies bf16 or not.
+// Attention of tensors stored in 16 bits, compared with its definition in doubles: for any length and width,
+// whether or not the processor multiplies bf16.
 #include "isochron/ops/attention/attention.h"
 
 #include "isochron/backends/common/choices.h"
@@ -107,7 +107,7 @@ TEST(HalfAttention, GivesTheSameBitsOnAnyNumberOfThreads) {
   for (size_t i = 0; i < one.size(); ++i) EXPECT_EQ(one[i].to_vector(), three[i].to_vector()) << i;
 }
 
-/// A query that isn't a number reaches its own row alone; a score that overflows is told.
+/// A NaN in a query affects only its own row; an overflowing score is reported.
 TEST(HalfAttention, KeepsNaNToItsRow) {
   const ops::Deterministic by_rule;
   const Case c{1, 70, 70, 2, 2, 32, false, true};

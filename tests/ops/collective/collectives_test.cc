@@ -132,13 +132,13 @@ TEST(Collectives, GradientsOfTheSumOfAllRanksResults) {
 }
 
 TEST(Collectives, AnErrorBetweenAStartAndItsWaitEndsTheExchangeAndIsTold) {
-  // What is told depends on which rank was in the exchange when the other one left it.
+  // The error depends on which rank was in the exchange when the other rank left it.
   run_ranks(2, [](const Group& group) {
     const Tensor x = own(group, {1000});
     {
       auto step = capture([&](const Tensor& at, const Tensor& y) {
         const Tensor checked = check_numerics(y * scalar(2), "y");
-        return checked + sum(all_reduce(at, group));  // which starts before the check
+        return checked + sum(all_reduce(at, group));  // the all_reduce starts before the check
       });
       EXPECT_ERROR(step(x, scalar(std::numeric_limits<double>::infinity())), ErrorCode::kNotANumber, "'y'");
       EXPECT_ERROR(step(x, scalar(1)), ErrorCode::kCommunication, "");

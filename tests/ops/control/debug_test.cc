@@ -91,13 +91,13 @@ TEST(Print, WritesOnADeviceWhatItWritesHere) {
 }
 
 TEST(Print, LinesOfADeviceKeepTheirOrder) {
-  for (const uint64_t seed : {1, 2, 3, 4, 5}) {  // the simulated device takes its turns differently
+  for (const uint64_t seed : {1, 2, 3, 4, 5}) {  // the simulated device uses another random order
     cuda::SimulatedDevice device;
     device.seed = seed;
     const SimulatedGpu simulated(device);
     auto step = capture(
         [](const Tensor& x) {
-          Tensors printed;  // in memory of their own, so that nothing else puts them in order
+          Tensors printed;  // in separate memory, so that nothing else orders the prints
           for (const double factor : {1.0, 2.0, 3.0, 4.0}) printed.push_back(print(x * factor, "y"));
           return printed[0] + printed[1] + printed[2] + printed[3];
         },

@@ -1,5 +1,5 @@
-// The text of generated device kernels, compiled for the host and held against the CPU's kernels: every
-// element op on every dtype it is defined on, broadcasts, fused chains and reductions of all shapes.
+// The text of generated device kernels, compiled for the host and compared with the CPU's kernels: every
+// element op on every dtype for which it is defined, broadcasts, fused chains and reductions of all shapes.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -42,7 +42,7 @@ double number_at(const std::byte* data, DType dtype, int64_t i) {
   });
 }
 
-/// With the values where functions have their edges.
+/// Includes the edge cases of the functions.
 void fill(std::byte* data, DType dtype, int64_t elems, Rng& rng) {
   const double infinity = std::numeric_limits<double>::infinity();
   const double edges[] = {0, -0.0, 1,  -1,  0.5,      -0.5,      2.5,         3,
@@ -72,7 +72,7 @@ void fill(std::byte* data, DType dtype, int64_t elems, Rng& rng) {
   });
 }
 
-/// With numbers from `low` to `high`.
+/// Fills with numbers from `low` to `high`.
 void fill_between(std::byte* data, DType dtype, int64_t elems, Rng& rng, double low, double high) {
   dispatch_dtype(dtype, [&]<typename T>(T) {
     for (int64_t i = 0; i < elems; ++i) {
@@ -82,7 +82,7 @@ void fill_between(std::byte* data, DType dtype, int64_t elems, Rng& rng, double 
   });
 }
 
-/// `scale`: of what cancels in the result.
+/// `scale`: the magnitude of the terms that cancel in the result.
 bool agree(double device, double host, DType dtype, double scale) {
   if (std::isnan(host) || std::isnan(device)) return std::isnan(host) && std::isnan(device);
   if (device == host) return true;
@@ -104,11 +104,11 @@ class Programs {
   void add(std::string what, ElementProgram program) {
     programs_.push_back({std::move(what), std::move(program)});
   }
-  /// One whose inputs and outputs lie an element behind where packs of them begin.
+  /// A program whose inputs and outputs begin one element after an aligned pack.
   void add_unaligned(std::string what, ElementProgram program) {
     programs_.push_back({std::move(what), std::move(program), std::nullopt, true});
   }
-  /// One whose inputs are numbers from `low` to `high`, without edges.
+  /// A program whose inputs are numbers from `low` to `high`, without edge cases.
   void add_between(std::string what, ElementProgram program, double low, double high) {
     programs_.push_back({std::move(what), std::move(program), std::pair(low, high)});
   }

@@ -17,8 +17,8 @@ namespace {
 using graph::ElementOp;
 using ops::error_bound;
 
-/// Of every exponent and either sign, then ranges in which functions bend, the neighbors of multiples of
-/// pi / 2, and of 1 and the powers of two.
+/// Numbers of every exponent and both signs, then ranges in which functions bend, and the neighbors of
+/// multiples of pi / 2, of 1 and of the powers of two.
 template <typename T>
 std::vector<T> whole_domain() {
   using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;

@@ -1,4 +1,4 @@
-// Gradients of element ops where 16 bits hold what they are made of badly.
+// Gradients of element ops whose terms 16 bits represent badly.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Products of factors in 8 bits: the rounding, the scales, the gradients, and what dense layers make of them.
+// Products of factors in 8 bits: rounding, scales, gradients, and their use in dense layers.
 #include "isochron/ops/elementwise/float8.h"
 
 #include <gmock/gmock.h>
@@ -36,7 +36,7 @@ Tensor normal(const Shape& shape, uint64_t seed) {
   return from_vector(shape, values, DType::kF32);
 }
 
-/// One in which `before` came before a newest of 0.
+/// A history that contains `before`, followed by a newest value of 0.
 std::vector<float> history_of(std::vector<float> before) {
   std::vector<float> history(static_cast<size_t>(kFloat8History), 0.0F);
   std::copy(before.rbegin(), before.rend(), history.rbegin() + 1);

@@ -64,8 +64,8 @@ Tensor random_tensor(const Shape& shape, uint64_t seed) {
   return result;
 }
 
-/// The largest error of the op on tensors stored as `half` against f32 on the same numbers, in units of the
-/// largest result; the first result stored as `result`.
+/// The largest error of the op on tensors stored as `half` compared with f32 on the same numbers, relative to
+/// the largest result. The first result is stored as `result`.
 double error_of(const graph::OpDef& op, const graph::Attributes& attributes, std::vector<Tensor> inputs,
                 DType half, DType result) {
   std::vector<Tensor> rounded;

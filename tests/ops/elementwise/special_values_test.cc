@@ -115,7 +115,7 @@ TEST(ElementFunctions, BinarySpecialValuesAreThoseOfTheCLibrary) {
   });
 }
 
-/// 0 or subnormal, told by its bits: threads that have run kernels take the latter for the former.
+/// 0 or subnormal, determined from the bits: threads that have run kernels treat subnormals as 0.
 bool is_tiny(float value) { return (std::bit_cast<uint32_t>(value) & 0x7f800000U) == 0; }
 
 /// 16-bit floats are computed in f32 and rounded once: every one of the 65,536 values, bit for bit. Results

@@ -32,7 +32,7 @@ void expect_the_cpus_bits(const F& function, const std::vector<Tensor>& argument
         << "result " << r;
 }
 
-/// Indices in [0, extent), of which many are equal.
+/// Indices in [0, extent), many of them equal.
 Tensor scattered(const Shape& shape, int64_t extent, DType dtype = DType::kI64) {
   Numbers numbers;
   for (int64_t i = 0; i < shape.elems(); ++i)

@@ -1,4 +1,4 @@
-// Attention of a library: which plans the real one makes for a device that isn't here.
+// Attention of a library: which plans the real library makes for a device that isn't present.
 #include "isochron/backends/cuda/libraries/attention.h"
 
 #include <dlfcn.h>
@@ -34,8 +34,8 @@ class AttentionPlans : public testing::Test {
  protected:
   void SetUp() override {
     if (library == nullptr) GTEST_SKIP() << "cuDNN is not here";
-    // These kernels are compiled when they are planned, and not without a library of the driver's name. The
-    // toolkit has one to link with, whose calls all fail: enough, as what is compiled here is never loaded.
+    // Planning compiles these kernels and needs a library with the driver's name. The toolkit has a stub of
+    // it whose calls all fail. The stub is enough, because the kernels compiled here are never loaded.
     if (dlopen("libcuda.so.1", RTLD_NOW) == nullptr &&
         dlopen("/usr/local/cuda/lib64/stubs/libcuda.so", RTLD_NOW) == nullptr)
       GTEST_SKIP() << "there is neither a driver nor the toolkit's stub of one: " << dlerror();

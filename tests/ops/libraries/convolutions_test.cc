@@ -1,4 +1,4 @@
-// Convolutions of a library: which plans the real one makes for a device that isn't here.
+// Convolutions of a library: which plans the real library makes for a device that isn't present.
 #include "isochron/backends/cuda/libraries/convolutions.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Matrix products of a library: what is refused, and what the real one takes without a device.
+// Matrix products of a library: what is refused, and what the real library accepts without a device.
 #include "isochron/backends/cuda/libraries/products.h"
 
 #include <gtest/gtest.h>
@@ -65,7 +65,7 @@ TEST(Products, OfBytesAreAsTheUnitsTakeThem) {
   refused([](ProductSpec& s) { s.add_matrix = true; }, "something added to it");
 }
 
-/// Without a device it gets as far as to be told all of a product, and each setting is checked by it.
+/// Even without a device, the library receives the full description of a product and checks each setting.
 TEST(Products, TheMachinesLibraryTakesItsDescription) {
   const LeaksOfOthers leaks;
   ProductLibrary* library = machine_products();

@@ -150,7 +150,7 @@ TEST(DeviceMatrices, QrNeitherOverflowsNorHidesNan) {
   EXPECT_TRUE(std::isnan(of({NAN, 1})));
 }
 
-/// A matrix without a result ends the device.
+/// A matrix without a result causes a fault of the device.
 template <typename F>
 void expect_fault(F function, const Tensors& arguments, const std::string& text) {
   EXPECT_ERROR(on_device([&](std::span<const Tensor> in) { return Tensors{function(in)}; }, arguments),

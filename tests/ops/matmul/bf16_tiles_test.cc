@@ -31,7 +31,7 @@ void expect_product(const Sizes& s) {
   const int64_t a_row = s.inner + s.spare, a_outer = whole * a_row;
   const int64_t b_row = 2 * (s.columns + s.spare), c_row = s.columns + s.spare;
   std::vector<bfloat16> a = numbers(s.outer * a_outer, 1);
-  for (int64_t o = 0; o < s.outer; ++o) {  // rows beyond hold anything
+  for (int64_t o = 0; o < s.outer; ++o) {  // the rows after the last may hold anything
     for (int64_t i = s.rows * a_row; i < a_outer; ++i) {
       a[static_cast<size_t>(o * a_outer + i)] = bfloat16(std::nanf(""));
     }

@@ -25,7 +25,8 @@ using ops::ProductExtents;
 using ops::ProductTiles;
 using Arguments = std::span<const Tensor>;
 
-/// What `function` gives here, and on devices of few and of many multiprocessors without libraries.
+/// Compares the results of `function` here with those on devices with few and with many multiprocessors,
+/// without libraries.
 template <typename F>
 void expect_the_cpus_results(const F& function, const std::vector<Tensor>& arguments, double tolerance,
                              Precision precision = Precision::kF32) {
@@ -39,7 +40,7 @@ void expect_the_cpus_results(const F& function, const std::vector<Tensor>& argum
   }
 }
 
-/// Those that tensor cores round factors to.
+/// The precisions to which tensor cores round factors.
 constexpr Precision kRounded[] = {Precision::kTf32, Precision::kMixedBf16, Precision::kMixedF16};
 
 TEST(DeviceProducts, GoOverSeveralTilesAndParts) {
@@ -84,8 +85,8 @@ TEST(DeviceProducts, AddTermsAndTakeTheLargerOf0WhereTheyAreStored) {
 }
 
 TEST(DeviceProducts, RunElementOpsOnTheirSums) {
-  // Several operands, a product that others read, sums of what is stored, as one tile and in parts of sums;
-  // by libraries too.
+  // Several operands, a product with other readers, sums of stored values; as one tile and in partial sums;
+  // also by libraries.
   const auto products = [](Arguments in) {
     const Tensor product = matmul(in[0], in[1]);
     const Tensor gate = sigmoid(matmul(in[0] * 0.5, in[1]) - in[2]) * in[3];

@@ -105,7 +105,7 @@ void expect_f64_results(const Tensor& x, int64_t groups, double y_error, double 
 }
 
 TEST(GroupNorm, LosesNothingToALargeMean) {
-  // f32 holds such numbers to 5e-4 of their deviation; the mean that the gradients go by is one of them.
+  // f32 resolves such numbers to 5e-4 of their deviation, including the mean that the gradients use.
   expect_f64_results(normal_numbers({2, 70, 60, 12}, 1, 1e4), 4, 2e-6, 2e-3);
   expect_f64_results(normal_numbers({3, 500, 40}, 1, -1e4), 8, 2e-6, 2e-3);
 }
@@ -151,7 +151,7 @@ TEST(GroupNorm, TakesAnyShape) {
   }
 }
 
-// By hand, since f64 takes the same way through slabs.
+// Computed by hand, because f64 goes through slabs in the same way.
 TEST(GroupNorm, GoesThroughAllPositionsOfSeveralSlabsOnce) {
   constexpr size_t kPositions = 22'001, kChannels = 3;  // two slabs, and a short row at the end
   const Tensor x = normal_numbers({1, kPositions, kChannels}, 1, 0.5), dy = normal_numbers(x.shape(), 4);

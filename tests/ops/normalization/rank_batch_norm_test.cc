@@ -1,4 +1,4 @@
-// Batch normalization over ranks that are threads, held against batch_norm of the batch of all of them.
+// Batch normalization over ranks that are threads, compared with batch_norm on the batch of all ranks.
 #include "isochron/ops/normalization/rank_batch_norm.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ Tensor numbers(const Shape& shape, uint64_t seed, DType dtype, double mean = 0) 
   return from_vector(shape, values, dtype);
 }
 
-/// The batch of all ranks, and what each channel is multiplied by and shifted to.
+/// The batch of all ranks, and the scale and shift of each channel.
 struct Batch {
   Tensor x, gamma, beta;
   Tensor weights;    // of the squares of y in the loss
@@ -74,7 +74,8 @@ Results results_of(const Batch& batch, const RankGroup& group, bool captured) {
   return results;
 }
 
-/// What ranks with so many samples have together: rows one after another, gradients of gamma and beta summed.
+/// The joint results of ranks with these numbers of samples: rows concatenated, gradients of gamma and beta
+/// summed.
 Results results_of_ranks(const Batch& whole, const std::vector<int64_t>& samples, bool captured) {
   std::mutex mutex;
   std::vector<Results> of_rank(samples.size());

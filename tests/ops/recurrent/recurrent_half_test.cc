@@ -154,7 +154,7 @@ TEST(HalfRecurrentOps, GiveTheSameBitsOnAnyNumberOfThreads) {
   }
 }
 
-/// An infinite feature reaches its row's units, which saturate, and nothing else.
+/// An infinite feature affects only the units of its own row, which saturate.
 TEST(HalfRecurrentOps, KeepInfinityToItsRow) {
   HalfCall call = forward_call({3, 3, 2, 17}, true, DType::kBF16);
   const Values clean = call.run(DType::kBF16)[0].to_vector();

@@ -96,7 +96,7 @@ TEST(RecurrentOps, GiveTheSameBitsOnAnyNumberOfThreads) {
     const std::vector<Tensor> three = train(x, is_lstm, 24);
     set_compute_threads(before);
     for (size_t k = 0; k < 3; ++k) EXPECT_EQ(one[k].to_vector(), three[k].to_vector()) << k;
-    expect_all_close(three, one, 1e-4);  // sums of gradients are added up otherwise
+    expect_all_close(three, one, 1e-4);  // gradients are summed in another order
   }
 }
 
@@ -107,7 +107,7 @@ Tensor row_of(const Tensor& x, int64_t row) {
 TEST(RecurrentOps, GiveTheSameBitsForARowAloneAndAmongOthers) {
   const Tensor x = uniform_values({48, 3, 5}, 1);
   const int before = compute_threads();
-  set_compute_threads(1);  // one block of rows, whose units are more than are computed at once
+  set_compute_threads(1);  // one block of rows, with more units than are computed at once
   for (const bool is_lstm : {true, false}) {
     const Tensor all = train(x, is_lstm, 200)[0];
     for (const int64_t row : {0, 17, 47}) {

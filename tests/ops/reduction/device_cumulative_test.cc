@@ -17,8 +17,8 @@ namespace {
 using Arguments = std::span<const Tensor>;
 using Numbers = std::vector<double>;
 
-/// What `function` gives here, and on devices of few and of many multiprocessors, of which the latter share
-/// an axis.
+/// Compares the results of `function` here with those on devices with few and with many multiprocessors; many
+/// multiprocessors share an axis.
 template <typename F>
 void expect_the_cpus_results(const F& function, const std::vector<Tensor>& arguments, double tolerance) {
   const auto expected = results_of(function, arguments);
@@ -102,7 +102,7 @@ TEST(DeviceCumulative, TiesAndNanAreTheCpus) {
 }
 
 TEST(DeviceCumulative, WhatOverflowsInAPartMakesNoNan) {
-  // One by one, 0 stays 0 and infinity stays infinite, whatever finite numbers other than 0 come behind.
+  // Sequentially, 0 stays 0 and infinity stays infinite, whatever finite nonzero numbers follow.
   const auto products = [](Arguments in) {
     return std::vector<Tensor>{cumulative_product(in[0], 0), linear_recurrence(in[0], in[1], 0),
                                cumulative_product(in[0], 0, {.reverse = true})};

@@ -30,7 +30,7 @@ using Choices = std::map<std::string, std::string>;
 using testing::ElementsAre;
 using testing::Pair;
 
-/// Under a cache folder of its own; "a new process" is what forget_choices leaves.
+/// Uses its own cache folder. forget_choices simulates a new process.
 class ChoicesOnDisk : public testing::Test {
  protected:
   ChoicesOnDisk() {
@@ -108,7 +108,7 @@ TEST_F(ChoicesOnDisk, WhatIsMuchSlowerHasOneTurn) {
   EXPECT_EQ(alone.of[2] + alone.preparations, 0) << "nothing to choose from";
 }
 
-/// While it lives, the calling thread shares its core with a busy one.
+/// While it exists, the calling thread shares its core with a busy thread.
 class SharedCore {
  public:
   SharedCore() {

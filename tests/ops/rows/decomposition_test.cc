@@ -1,4 +1,5 @@
-// Ops written in others, as devices without a kernel for them run them: equal to the ops themselves.
+// Ops decomposed into others, as run by devices without a kernel for them: the results equal those of the ops
+// themselves.
 #include <gtest/gtest.h>
 
 #include <set>

@@ -18,7 +18,7 @@
 namespace isochron {
 namespace {
 
-/// Writes a byte beyond what is its own.
+/// Writes one byte beyond its own memory.
 class Overrun final : public graph::Kernel {
  public:
   enum Where { kBeforeInput, kBehindOutput };
@@ -90,7 +90,7 @@ TEST(DeviceChecks, AWrongKernelIsFound) {
   EXPECT_LT(checks[0].wrong, checks[0].calls);
 }
 
-/// Right but where `kWrong` says so: then it writes zeros.
+/// Correct except where `kWrong` says otherwise: there it writes zeros.
 template <bool (*kWrong)(const cuda::KernelModule& module, cuda::Stream stream)>
 class SometimesWrong final : public graph::Kernel {
  public:
@@ -110,12 +110,12 @@ class SometimesWrong final : public graph::Kernel {
   const size_t bytes_;
 };
 
-/// The row that "wrong_exp" is like.
+/// The row that "wrong_exp" imitates.
 const graph::OpDef& row_like(const graph::KernelRequest& request) {
   return ops::row(request.op.name.substr(std::string_view("wrong_").size()));
 }
 
-/// What is found of a row "wrong_...", whose kernel for devices is such a one.
+/// The findings for a row "wrong_...", whose device kernel is wrong in that way.
 template <bool (*kWrong)(const cuda::KernelModule& module, cuda::Stream stream)>
 ops::DeviceCheck check_of(const std::string& like) {
   const SimulatedGpu simulated;

@@ -1,5 +1,5 @@
-// The checks of what is no one op's (backends/device_parts.h) pass on a simulated device, and find what is
-// wrong.
+// The checks that belong to no single op (backends/device_parts.h) pass on a simulated device and find
+// planted errors.
 #include "isochron/backends/device_parts.h"
 
 #include <gmock/gmock.h>
@@ -51,7 +51,7 @@ class FaultyContext final : public cuda::SimulatedContext {
   const Fault fault_;
 };
 
-/// What is found on it.
+/// The findings on this device.
 ops::DeviceCheck checked_with(Fault fault, std::string_view part, uint64_t seed = 1) {
   SimulatedGpu simulated;  // for its compiler
   const auto context = std::make_shared<FaultyContext>(fault, seed);
@@ -84,7 +84,7 @@ TEST(DeviceParts, FindInstructionsThatDoNotWaitForEachOther) {
 
 TEST(DeviceParts, FindStepsThatDoNotWaitForTheirBatches) {
   std::vector<std::string> findings;
-  for (uint64_t seed = 1; seed <= 10; ++seed) {  // a step may come behind its batch by chance
+  for (uint64_t seed = 1; seed <= 10; ++seed) {  // by chance, a step may come after its batch
     const ops::DeviceCheck check = checked_with(Fault::kNothingWaits, "transfers", seed);
     EXPECT_EQ(check.calls, 24);
     findings.insert(findings.end(), check.findings.begin(), check.findings.end());

@@ -62,7 +62,7 @@ Findings for_samples(const OpDef& op, const std::vector<DType>& dtypes, Body bod
   return findings;
 }
 
-/// The same elements under strides that are anything but row-major. `memory` must outlive the view.
+/// The same elements under strides that aren't row-major. `memory` must outlive the view.
 Tensor strided_view(const Tensor& tensor, std::vector<std::byte>& memory) {
   const Shape& shape = tensor.shape();
   const int rank = tensor.rank();

@@ -1,6 +1,5 @@
-// What a registry row promises, checked from the row alone. Each function returns what it found wrong, one
-// line a finding, empty when the row keeps its promise: so that a test can also show that a broken row is
-// reported.
+// The promises of a registry row, checked from the row alone. Each function returns its findings, one per
+// line, and nothing if the row keeps its promise. Thus a test can also check that a broken row is reported.
 #pragma once
 
 #include <string>

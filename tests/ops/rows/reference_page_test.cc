@@ -1,5 +1,5 @@
-// docs/ops.md is written from the registry: this test holds the page to it. `make ops-reference` writes it
-// anew (the test does so where ISOCHRON_WRITE_OPS_REFERENCE is set).
+// docs/ops.md is generated from the registry: this test checks that the page is up to date. `make
+// ops-reference` regenerates it (with ISOCHRON_WRITE_OPS_REFERENCE set, this test does so).
 #include <gtest/gtest.h>
 
 #include <algorithm>

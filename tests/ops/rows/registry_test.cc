@@ -1,5 +1,5 @@
-// Tests generated from the registry: every row, every promise. And rows broken on purpose, which must be
-// found out.
+// Tests generated from the registry: every row, every promise. Also rows that are broken on purpose, which
+// the checks must detect.
 #include <gmock/gmock.h>
 
 #include "isochron/graph/capture/apply.h"
@@ -77,8 +77,8 @@ INSTANTIATE_TEST_SUITE_P(Registry, SampledOp, testing::ValuesIn(ops_that(generat
 INSTANTIATE_TEST_SUITE_P(Registry, DifferentiableOp, testing::ValuesIn(ops_that(differentiable)), op_name);
 INSTANTIATE_TEST_SUITE_P(Registry, HalfOp, testing::ValuesIn(ops_that(half)), op_name);
 
-/// A copy of the row of `square`, to be broken. Lives on, as rows do: prepared kernels are found by its
-/// address.
+/// A copy of the row of `square`, to be broken. It lives forever, like all rows: prepared kernels are found
+/// by its address.
 OpDef& broken_square() {
   static std::deque<OpDef> rows;
   OpDef& op = rows.emplace_back(ops::row("square"));

@@ -48,8 +48,8 @@ struct Case {
   std::string name;
   Tensors inputs;
   std::function<Tensor(std::span<const Tensor>)> f;
-  /// Of the result, then of each input's gradient: '=' where no number of threads changes a bit, '~' where it
-  /// may, since each thread sums up its share or oneDNN divides the work in its own way.
+  /// For the result, then for the gradient of each input: '=' if no number of threads changes a bit; '~' if
+  /// it may, because each thread sums its share or oneDNN divides the work differently.
   std::string stated;
 };
 
@@ -154,7 +154,7 @@ std::vector<Case> cases() {
   };
 }
 
-/// What the case computes with `threads`, prepared anew.
+/// Computes the case with `threads` threads, prepared anew.
 std::vector<std::vector<double>> results(const Case& test, int threads) {
   set_compute_threads(threads);
   const Tensor outcome = test.f(test.inputs);

@@ -1,4 +1,4 @@
-// Numbers that become tensors: what an integer dtype can't hold is refused wherever it comes from.
+// Numbers that become tensors: a number that doesn't fit an integer dtype is refused wherever it comes from.
 #include "isochron/ops/shape/creation.h"
 
 #include <gtest/gtest.h>

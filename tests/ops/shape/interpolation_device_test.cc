@@ -15,7 +15,7 @@ using Tensors = std::vector<Tensor>;
 
 constexpr int kMultiprocessors = 4;
 
-/// What `resize` and its gradient give on the CPU and on a device.
+/// The results of `resize` and its gradient on the CPU and on a device.
 void expect_equal(const Tensor& x, const Dims& size, const ResizeOptions& options, double tolerance) {
   const auto resized = [&](std::span<const Tensor> in) {
     GradientTape tape;

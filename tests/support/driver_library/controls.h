@@ -1,4 +1,4 @@
-// What tests ask of their libcuda.so.1 (library.cc), beyond the driver's own functions.
+// Functions that tests call in their libcuda.so.1 (library.cc), in addition to the driver's own.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ int64_t simulated_calls(const char* call);
 void simulated_forget_calls();
 void simulated_fail(const char* call, int64_t number, int error_code);
 size_t simulated_used_bytes();
-/// What destroyed contexts have left behind: "1 stream". Reading it clears it.
+/// The leftovers of destroyed contexts, such as "1 stream". Reading clears them.
 const char* simulated_left_behind();
 }
 #pragma GCC visibility pop

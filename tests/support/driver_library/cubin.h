@@ -1,4 +1,4 @@
-// Reads from an ELF file of device code what it records about its kernels.
+// Reads information about kernels from an ELF file of device code.
 #pragma once
 
 #include <elf.h>
@@ -33,8 +33,8 @@ class Cubin {
   /// As 90 for 9.0.
   unsigned compute_capability() const { return header_.e_flags >> 8 & 0xff; }
 
-  /// The most that a thread of one of its kernels has on its stack, in bytes: what doesn't fit in registers,
-  /// arrays that are indexed at run time, and what called functions need.
+  /// The largest stack of a thread over all kernels, in bytes. It holds values that don't fit in registers,
+  /// arrays that are indexed at run time, and the stacks of called functions.
   unsigned largest_stack_frame() const {
     unsigned largest = 0;
     for_each_section([&](std::string_view name, const Elf64_Shdr& section) {

@@ -1,4 +1,4 @@
-// What the parts of the tests' libcuda.so.1 share: its device's context, and how calls come to it.
+// Shared by the parts of the tests' libcuda.so.1: the device's context, and how calls reach it.
 #pragma once
 
 #pragma GCC visibility push(default)
@@ -37,7 +37,7 @@ struct Library {
   std::recursive_mutex mutex;
   bool initialized = false, configured = false;
   Primary primary;
-  std::unique_ptr<SimulatedContext> last;  // what was the context, for who counts its calls
+  std::unique_ptr<SimulatedContext> last;  // the previous context, kept for readers of its call counts
   std::string left_behind;
 };
 
@@ -53,7 +53,7 @@ inline CUresult refuse(CUresult result, std::string text) {
   return result;
 }
 
-/// What `body` says, or what it throws.
+/// Returns the result of `body`, or the code of the error that it throws.
 template <typename Body>
 CUresult tried(Body&& body) {
   try {

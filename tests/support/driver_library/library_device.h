@@ -1,4 +1,4 @@
-// The machine's driver over the tests' libcuda.so.1: what machine_driver does, without hardware.
+// The machine's driver over the tests' libcuda.so.1: machine_driver without hardware.
 #pragma once
 
 #include <dlfcn.h>
@@ -15,7 +15,7 @@ class LibraryDevice final : public SimulatedControls {
  public:
   /// Whether this build has it.
   static bool built() { return built_with_cuda(); }
-  /// Every driver that the process opens from now on is the tests'. Throws kUnsupported where another is
+  /// From now on, every driver that the process opens is the tests'. Throws kUnsupported if another one is
   /// loaded.
   explicit LibraryDevice(const SimulatedDevice& device = {}) {
 #ifdef ISOCHRON_SIMULATED_DRIVER
@@ -43,7 +43,7 @@ class LibraryDevice final : public SimulatedControls {
   size_t used_bytes() const override {
     return find<decltype(simulated_used_bytes)>("simulated_used_bytes")();
   }
-  /// What contexts that are gone have left, "1 stream"; told once.
+  /// The leftovers of destroyed contexts, such as "1 stream"; each is returned once.
   std::string left_behind() const { return find<decltype(simulated_left_behind)>("simulated_left_behind")(); }
   /// A function of the driver, by name.
   template <typename F>

@@ -20,8 +20,8 @@
 
 namespace isochron {
 
-/// `text` with at most two of the kernels that differ only in numbers, such as those of an op's samples.
-/// Adds the names of the kernels that stay to `functions`.
+/// `text` with at most two of the kernels that differ only in numbers, such as the kernels for an op's
+/// samples. Adds the names of the remaining kernels to `functions`.
 inline std::string with_two_of_a_kind(const std::string& text, std::vector<std::string>& functions) {
   constexpr std::string_view kOpening = "extern \"C\" __global__ void ";
   std::map<std::string, int> kinds;

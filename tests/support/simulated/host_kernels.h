@@ -1,6 +1,6 @@
 // Device code that is compiled for the host and runs there, one block after another. The threads of a block
-// run in turn, or alternately if they meet at barriers. The order of blocks and threads differs from launch
-// to launch.
+// run one after another, or alternate if they meet at barriers. The order of blocks and threads differs from
+// launch to launch.
 #pragma once
 
 #include <link.h>

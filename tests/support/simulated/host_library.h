@@ -18,9 +18,9 @@
 
 namespace isochron {
 
-/// A cache for tests with and without sanitizers: files in the folder that ISOCHRON_HOST_KERNELS names, or
-/// else in build/host_kernels of the source tree. Their names depend on what they were made of and the
-/// compiler's version. Nothing is cached if the folder can't be written to.
+/// A cache for tests with and without sanitizers: files in the folder named by ISOCHRON_HOST_KERNELS, or
+/// otherwise in build/host_kernels of the source tree. Their names depend on their inputs and the compiler's
+/// version. Nothing is cached if the folder isn't writable.
 class KeptFile {
  public:
   explicit KeptFile(std::string_view made_of, std::string_view extension) {
@@ -62,7 +62,8 @@ class KeptFile {
 
 class HostLibrary {
  public:
-  /// `flags`: more of them for the compiler. Throws kBadFormat with what it says of `source`.
+  /// `flags`: additional flags for the compiler. Throws kBadFormat with the compiler's message about
+  /// `source`.
   explicit HostLibrary(const std::string& source, const std::string& flags = "") {
     const std::filesystem::path path = folder_ / "library.so";
     const KeptFile kept(kCompile + flags + source, ".so");

@@ -1,4 +1,4 @@
-// What a function of tensors gives on the CPU and on a simulated device.
+// The results of a function of tensors on the CPU and on a simulated device.
 #pragma once
 
 #include <cmath>

@@ -1,8 +1,8 @@
-// A device without hardware. Its addresses are the host's, so that a kernel is a host function. Its memory
-// has a limit and is filled with garbage at first. Work in streams runs only when somebody waits, in a
-// random order across streams, so that a missing dependency becomes visible. Misuse that would give wrong
-// numbers or kill the process on a real device throws kDevice here: copies beyond mapped memory, unmapping
-// memory that pending work uses. The tests' libcuda.so.1 (driver_library/) adds the driver's own functions.
+// A device without hardware. Its addresses are the host's, so a kernel is a host function. Its memory is
+// limited and filled with garbage at first. Work in streams runs only when somebody waits, in a random order
+// across streams, so that missing dependencies show. Misuse that would give wrong numbers or kill the process
+// on a real device throws kDevice here: copies beyond mapped memory, unmapping memory that pending work uses.
+// The tests' libcuda.so.1 (driver_library/) adds the driver's own functions.
 #pragma once
 
 #include <cstddef>
@@ -37,13 +37,13 @@ struct SimulatedDevice {
   uint64_t seed = 1;
   /// Memory of the host that isn't page-locked is read before a copy returns, not when it runs.
   bool stages_pageable = true;
-  /// What memory holds at first.
+  /// The initial content of memory.
   uint8_t first_byte = 0xcb;
   /// The clock of recorded events; null: now_ns().
   int64_t (*clock)() = nullptr;
 };
 
-/// One with so much memory.
+/// A device with this much memory.
 inline SimulatedDevice simulated_device(size_t total_bytes) {
   SimulatedDevice device;
   device.properties.total_bytes = total_bytes;
@@ -91,7 +91,7 @@ class SimulatedContext : public Context, public SimulatedControls {
   /// How many operations in streams are pending, except those that free memory.
   size_t pending() const;
 
-  // What the driver's functions say beyond those of Context.
+  // Functions of the driver in addition to those of Context.
   enum class NodeKind { kKernel, kCopy, kMemset, kConditional, kEmpty };
   bool pinned(const void* pointer, size_t bytes) const;
   bool on_device(DevicePtr pointer) const;
@@ -226,13 +226,13 @@ class SimulatedContext : public Context, public SimulatedControls {
     size_t allowed_shared_bytes = size_t{48} << 10;
   };
 
-  /// Scope of a call. What the simulation itself allocates doesn't count as the caller's.
+  /// Scope of a call. Allocations of the simulation itself don't count as the caller's.
   struct Inside {
     explicit Inside(std::recursive_mutex& mutex) : lock(mutex) {}
     UnsealedScope unsealed;
     std::lock_guard<std::recursive_mutex> lock;
   };
-  /// Notes a call, and throws where it is to fail or the device is lost.
+  /// Counts a call, and throws if it must fail or the device is lost.
   void enter(const std::string& call);
   /// A call that a capture doesn't allow to its thread.
   void enter_outside_capture(const std::string& call);
@@ -245,7 +245,7 @@ class SimulatedContext : public Context, public SimulatedControls {
   std::vector<size_t> indices_of(const char* call, const Nodes& nodes,
                                  std::span<const GraphNode> handles) const;
   const std::shared_ptr<Nodes>& at(Graph graph) const;
-  /// Runs one operation of a stream that is ready; false where all wait.
+  /// Runs one ready operation of a stream; returns false if all wait.
   bool run_one();
   void run_graph(const Nodes& nodes);
   void run_node(const Node& node);

@@ -19,9 +19,9 @@
 
 namespace isochron {
 
-/// While it lives, the process' device 0 is simulated. With ISOCHRON_TEST_DRIVER=library in the environment
-/// it is what machine_driver makes of the tests' libcuda.so.1, without libraries of kernels, and must leave
-/// nothing behind.
+/// While it exists, device 0 of the process is simulated. With ISOCHRON_TEST_DRIVER=library in the
+/// environment, the device comes from machine_driver over the tests' libcuda.so.1, without kernel libraries,
+/// and must leave nothing behind.
 class SimulatedGpu {
  public:
   explicit SimulatedGpu(const cuda::SimulatedDevice& device = {}, bool also_for_devices = false,

@@ -1,5 +1,5 @@
-// A simulated device to train on. A trainer moves the default generator to its device, where the next test
-// would not find it any more.
+// A simulated device for training. A trainer moves the default generator to its device, where the next test
+// could no longer find it.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What an evaluation leaves as it was, and padding that nobody may count.
+// The state that an evaluation preserves, and padding that must not be counted.
 #include <gtest/gtest.h>
 
 #include <limits>

@@ -39,7 +39,7 @@ TEST(RankAverages, BecomeTheMeanOfAllRanks) {
   });
 }
 
-/// The first of two ranks, whose other one is never there.
+/// The first of two ranks; the other one never takes part.
 Group half_of_two(std::vector<std::unique_ptr<comm::Communicator>>& members) {
   return std::make_shared<comm::Group>([&] { return std::move(members[0]); });
 }
@@ -92,7 +92,7 @@ TEST(DataParallelOfRanks, TellMapsThePlacesThatOneProcessTells) {
   });
 }
 
-/// What two fits in a row make of a weight; each takes `steps` batches, or one pass where that is 0.
+/// A weight after two fits in a row; each takes `steps` batches, or one pass if `steps` is 0.
 std::vector<double> weights_after_two_fits(const Group& group, int accumulate, bool exact_sums,
                                            int64_t steps) {
   std::vector<double> numbers(24);
@@ -174,7 +174,7 @@ TEST(RankAverages, AStepOfTwoOptimizersWantsAsManyBatchesOnAllRanks) {
       nn::Dense a(2), b(1);
       const optim::StepOptions options{.accumulate = accumulate, .group = group, .allow_untrained = second};
       optim::Sgd of_a({.step = options}), of_b({.step = options});
-      auto batches = batches_of(9 * accumulate, 3);  // of which the first rank has more
+      auto batches = batches_of(9 * accumulate, 3);  // the first rank has more of them
       DataParallel parallel(of_a, batches.elements(), 0);
       CapturedFunction step(
           [&](std::span<const Tensor> in) {

@@ -1,4 +1,5 @@
-// Callbacks of a program that every rank runs (tests/train/support/fit_ranks.cc): which are called where.
+// Callbacks of a program that every rank runs (tests/train/support/fit_ranks.cc): which callbacks are called
+// on which rank.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -36,7 +37,7 @@ class RanksFit : public testing::TestWithParam<Mpi> {
 #endif
   }
 
-  /// Three ranks, ended after a minute. What MPI keeps to its end is no leak of ours.
+  /// Three ranks, ended after a minute. Memory that MPI never frees isn't our leak.
   Outcome run(int epochs, const char* wrong = "") const {
     return run(fmt::format("'{}' {} {}", folder_.path().string(), epochs, wrong));
   }

@@ -1,4 +1,4 @@
-// What lies in event files.
+// The content of event files.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ inline std::vector<std::string> records_in(const std::filesystem::path& folder) 
   return records;
 }
 
-/// How many of them hold `text`.
+/// How many of them contain `text`.
 inline int64_t holding(const std::vector<std::string>& records, const std::string& text) {
   return std::count_if(records.begin(), records.end(),
                        [&](const std::string& record) { return record.find(text) != std::string::npos; });

@@ -32,7 +32,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A file a rank, with a line for each call.
+/// One file per rank, with a line for each call.
 class Notes : public LambdaCallback {
  public:
   Notes(const fs::path& folder, std::string_view name, bool first_rank_only)
@@ -76,7 +76,7 @@ int stand_still() {
   return 0;
 }
 
-/// Ends where a loss isn't finite: of three ranks, the second has such a batch, its second one, alone.
+/// Ends when a loss isn't finite. Of three ranks, only the second has such a batch, its second batch.
 void fit_to_nan(const fs::path& folder, int epochs, int64_t report_every) {
   std::vector<double> inputs(24, 1);
   inputs[2 * 8] = std::nan("");
