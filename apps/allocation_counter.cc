@@ -52,12 +52,13 @@ void made(Made what) {
   if (!LibraryCall::active()) note_made(what);
 }
 
-/// What a thread that a library makes is to run.
+/// The function and argument of a thread that a library creates.
 struct LibraryThread {
   void* (*run)(void*);
   void* argument;
 };
-/// All that it allocates is the library's, such as a driver's that looks around ten times a second.
+/// Everything this thread allocates counts as the library's. Example: a driver's thread that polls ten times
+/// a second.
 void* run_library_thread(void* thread) {
   const LibraryThread of_library = *static_cast<LibraryThread*>(thread);
   const SingleThreadLibraryCall call;
@@ -65,13 +66,13 @@ void* run_library_thread(void* thread) {
   return of_library.run(of_library.argument);
 }
 
-/// The function of that name in the libraries behind the program.
+/// The next definition of `name` after this program's own, in the shared libraries.
 template <typename Function>
 Function* next(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
 }
 
-/// The argument that `open` has only where it may make a file.
+/// The mode argument of `open`, which is passed only if the call may create a file.
 mode_t mode_of(int flags, va_list arguments) {
   const bool makes = (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE;
   return makes ? va_arg(arguments, mode_t) : 0;
@@ -124,7 +125,7 @@ int posix_memalign(void** block, size_t alignment, size_t size) noexcept {
   return 0;
 }
 
-// Weak, for tests make these fail (tests/support/failing_calls.cc).
+// Weak, because tests override these functions to make them fail (tests/support/failing_calls.cc).
 int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*run)(void*),
                    void* argument) noexcept {
   static const auto real = isochron::next<decltype(pthread_create)>("pthread_create");

@@ -11,12 +11,12 @@ namespace isochron {
 
 /// False under sanitizers: then the counts stay 0 and mean nothing.
 bool allocations_counted();
-/// Blocks ever allocated, on all threads; those made inside other libraries' calls apart
-/// (core/base/library_call.h).
+/// Number of blocks allocated so far, on all threads. Allocations inside calls of other libraries
+/// (core/base/library_call.h) are not counted.
 int64_t heap_allocations();
 int64_t library_allocations();
-/// While set, an allocation that isn't a library's prints a backtrace and aborts: to find the one that a
-/// count shows.
+/// While set, any allocation that isn't a library's prints a backtrace and aborts. Use this to find the
+/// allocation that a count shows.
 void abort_on_allocation(bool on);
 
 }  // namespace isochron

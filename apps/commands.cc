@@ -30,7 +30,8 @@ constexpr int kBadInput = 3;
 /// No message is longer than this, whatever it quotes.
 constexpr size_t kLongestMessage = 4000;
 
-/// To standard error, which may be full as well; then the exit status must do. Allocates nothing.
+/// Writes to standard error. That may be full as well; then only the exit status reports the error. Allocates
+/// nothing.
 void complain(std::string_view message) noexcept {
   const std::string_view shown = message.substr(0, kLongestMessage);
   const comm::Group& ranks = *comm::world();
@@ -40,7 +41,7 @@ void complain(std::string_view message) noexcept {
                shown.size() < message.size() ? "..." : "");
 }
 
-/// An empty value is a shell's variable that isn't set; to go on without what was asked for would lose it.
+/// An empty value usually is a shell variable that isn't set. Continuing would silently ignore the option.
 void refuse_empty(CLI::Option& option) {
   if (option.get_items_expected_max() == 0) return;  // a flag
   option.check(
@@ -65,7 +66,7 @@ int answer_usage(const CLI::App& app, const CLI::ParseError& error) {
 
 struct Ending {
   int status;
-  bool failed = false;  // in the middle, where other ranks may wait for this one
+  bool failed = false;  // failed during the work, when other ranks may be waiting for this one
 };
 
 Ending run(int argc, const char* const* argv) {
@@ -129,8 +130,8 @@ Ending run(int argc, const char* const* argv) {
   }
 }
 
-/// Ends the other ranks, if there are any. They may wait for this one to join them: some launchers take a
-/// process that never did for one that has nothing to do with them.
+/// Ends the other ranks, if there are any. Joins them first, because they may be waiting for that, and
+/// because some launchers treat a process that never joined as unrelated.
 void end_ranks(int status) {
   try {
     comm::join();
@@ -190,7 +191,7 @@ int run_command(int argc, const char* const* argv) {
   errno = 0;
   const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
   if (written || status != 0) return status;
-  // The write that failed may be long ago.
+  // The failed write may have happened much earlier.
   return complain_of_output(standard_output_error() != 0 ? standard_output_error()
                             : errno != 0                 ? errno
                                                          : EIO);

@@ -17,7 +17,7 @@ class App;  // declared only: a source that includes CLI11 takes seconds longer 
 
 namespace isochron::apps {
 
-/// The exit status where the system has no memory left.
+/// The exit status if the system has no memory left.
 inline constexpr int kOutOfMemory = 4;
 
 /// The check that was asked for failed (not flat, not a number): exit status 1.
@@ -46,26 +46,26 @@ void add_report(CLI::App& app);
 void add_train(CLI::App& app);
 void add_watch(CLI::App& app);
 
-/// Throws kIo, before any work is done, unless the folder that `file` is to be written to exists. An empty
-/// path is not written.
+/// Throws kIo, before any work is done, unless the folder exists in which `file` will be written. Does
+/// nothing for an empty path.
 void require_folder_of(const std::filesystem::path& file);
-/// Makes the folder and those above it that are missing. Throws kIo. An empty path is not made.
+/// Creates the folder and its missing parents. Throws kIo. Does nothing for an empty path.
 void make_folder(const std::filesystem::path& folder);
 
-/// As make_folder for each, and keeps them to this process while what is returned lives: two that write into
-/// one folder would overwrite each other's files. Throws kIo, also where another process has one. A folder
-/// may come twice.
+/// Calls make_folder for each, and locks the folders for this process while the returned locks live: two
+/// processes that write into one folder would overwrite each other's files. Throws kIo, also if another
+/// process holds a lock. A folder may occur twice.
 std::vector<std::shared_ptr<FolderLock>> make_own_folders(const std::vector<std::filesystem::path>& folders);
 
-/// From now on standard output goes nowhere: for ranks but the first. Throws kIo.
+/// Discards standard output from now on; for all ranks except the first. Throws kIo.
 void print_nothing();
 
-/// Whether the system said that it has no memory, or no room for a thread or process.
+/// Whether the system reported a lack of memory, or that it can't create a thread or process.
 bool is_want_of_memory(const std::error_code& error);
 
-/// Parses and runs a command line. Returns the exit status: 0 done, 1 a check failed, 2 usage, 3 bad input, 4
-/// out of memory, 129, 130 and 143 ended by SIGHUP, SIGINT and SIGTERM with everything saved, 141 where
-/// nobody reads standard output any more.
+/// Parses and runs a command line. Returns the exit status: 0 for success, 1 for a failed check, 2 for wrong
+/// usage, 3 for bad input, 4 if out of memory; 129, 130 and 143 if ended by SIGHUP, SIGINT and SIGTERM with
+/// everything saved; 141 if nobody reads standard output any more.
 int run_command(int argc, const char* const* argv);
 
 }  // namespace isochron::apps

@@ -1,5 +1,5 @@
-// `isochron doctor`: the machine, the libraries, MPI, and the cap of everything that is kept; and whether a
-// device computes what the CPU does.
+// `isochron doctor`: the machine, the libraries, MPI, and the limit of every cache; and whether a device
+// computes the same as the CPU.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -129,7 +129,7 @@ std::vector<DoctorRow> caps() {
   };
 }
 
-/// `lines`: what to say first.
+/// `lines`: advice to list first.
 std::vector<std::string> advice(const observe::MachineDescription& machine, const observe::MachineLoad& load,
                                 std::vector<std::string> lines) {
   const double others = load.busy_cores - load.own_cores;

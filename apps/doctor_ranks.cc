@@ -68,8 +68,8 @@ std::string list_text(const std::vector<int>& cores) {
   return text;
 }
 
-/// How many cores the ranks of this machine have between them: those of its first process, which a container
-/// limits but no launcher binds, within the quota.
+/// Number of cores that this machine's ranks share: those of the machine's first process, which a container
+/// may limit but a launcher doesn't bind, within the quota.
 int cores_of_machine(const observe::MachineDescription& machine) {
   const auto first = static_cast<int>(usable_cores(1).size());
   const int cores = first > 0 ? first : machine.cores;

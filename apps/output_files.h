@@ -12,8 +12,8 @@ struct NamedFile {
   std::filesystem::path path;  // empty: there is none; need not exist yet
 };
 
-/// Throws kInvalidArgument where an output is one of the inputs or another output, by whatever name, link or
-/// way round. Devices and pipes may come twice.
+/// Throws kInvalidArgument if an output is the same file as an input or another output, under any name, link
+/// or path. Devices and pipes may occur twice.
 void require_distinct(const std::vector<NamedFile>& inputs, const std::vector<NamedFile>& outputs);
 
 /// Whether both paths refer to the same file when written.

@@ -25,8 +25,8 @@ struct PlanOptions {
   std::filesystem::path picture;
 };
 
-/// Numbers of a file may be larger than any machine's memory or time, so a plan whose time or arena doesn't
-/// fit is refused by the picture, not by the planner.
+/// Numbers in a file may exceed any machine's memory or time. A plan whose time or arena doesn't fit is
+/// rejected here, when its picture is made, not by the planner.
 observe::PlanPicture picture_of(const BufferTable& table, const MemoryPlan& plan, const std::string& title) {
   observe::PlanPicture picture{.title = title,
                                .kernels = 1,

@@ -42,7 +42,7 @@ void say(std::string_view text) {
 }
 
 void end_by(int signal) {
-  if (::getpid() != g_process) {  // a worker, whose caller has been told too
+  if (::getpid() != g_process) {  // a worker; its caller gets the signal too
     ::signal(signal, SIG_DFL);
     ::raise(signal);
     return;
@@ -68,7 +68,8 @@ bool memory_is_short() {
   return false;
 }
 
-/// Of a null pointer that a library took for memory, or of a fault, which is told as usual.
+/// Ends the process after a fault. If memory is short, a library used a null pointer as memory; otherwise the
+/// fault is reported as usual.
 void end_by_fault(int signal) {
   ::signal(signal, SIG_DFL);
   if (memory_is_short())

@@ -1,5 +1,5 @@
-// What the command is as a process: how it prints, and how it ends where nothing in it can throw: by a
-// signal, by a library that runs out of memory.
+// The command as a process: how it prints, and how it ends where an exception isn't possible: by a signal, or
+// by a library that runs out of memory.
 #pragma once
 
 namespace isochron::apps {

@@ -26,7 +26,7 @@ namespace {
 
 using nlohmann::json;
 
-// What is shown of a file that may hold anything.
+// Limits of what is shown, because the file may contain anything.
 constexpr int kMostResults = 64;
 constexpr size_t kLongestName = 40, kLongestAlarm = 400;
 

@@ -22,11 +22,12 @@ using causes::Planted;
 
 struct Row {
   int runs = 0;
-  std::map<std::string, int> named;  // "none" where nothing was
+  std::map<std::string, int> named;  // "none" if no cause was named
   int machine_too = 0;               // runs where a cause outside the program was named besides
 };
 
-/// "graph_nodes" no longer than a column: rows and columns are numbered, the legend says what they are.
+/// Names such as "graph_nodes" don't fit in a column, so rows and columns are numbered, and the legend names
+/// them.
 void print_text(const std::vector<std::string>& names, const std::map<std::string, Row>& rows) {
   fmt::print("{:>4}", "");
   for (size_t c = 0; c < names.size(); ++c) fmt::print("{:>4}", c);

@@ -1,8 +1,8 @@
-// Our factorizations (backends/cpu/linalg/factorization.h) beside Eigen's, whose objects are made once with
-// the size of the matrix: time and heap allocations a matrix, on one thread. What follows from it:
-// docs/cpu.md, "Linear algebra".
+// Our factorizations (backends/cpu/linalg/factorization.h) compared with Eigen's, whose objects are created
+// once with the size of the matrix: time and heap allocations per matrix, on one thread. For the conclusions,
+// see docs/cpu.md, "Linear algebra".
 #define EIGEN_DONT_PARALLELIZE
-#define EIGEN_STACK_ALLOCATION_LIMIT (8 << 20)  // what Eigen packs for a product lies on the stack
+#define EIGEN_STACK_ALLOCATION_LIMIT (8 << 20)  // Eigen's packed operands of a product fit on the stack
 #include <benchmark/benchmark.h>
 
 #include <Eigen/Dense>
@@ -48,7 +48,7 @@ struct Batch {
   }
   Span<T> matrix(std::vector<T>& all, int64_t i) const { return {all.data() + i * n * n, n, n}; }
   Span<T> side(std::vector<T>& all, int64_t i) const { return {all.data() + i * n * columns, n, columns}; }
-  /// The matrix `i` of `all`, copied to where it may be overwritten.
+  /// Matrix `i` of `all`, copied to memory that may be overwritten.
   T* copied(std::vector<T>& all, int64_t i) {
     std::copy_n(all.data() + i * n * n, n * n, work.data());
     return work.data();

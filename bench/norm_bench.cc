@@ -1,5 +1,5 @@
-// Layer, group, instance and batch normalization of one size, forward and backward, in turns: what is
-// compared is the medians of many turns, so that a busy machine meets all alike. Counters: the median of
+// Layer, group, instance and batch normalization of one size, forward and backward, measured alternately. The
+// medians of many turns are compared, so that a busy machine affects all alike. Counters: the median of
 // layer_norm in microseconds, and the ratios of the others to it.
 #include <benchmark/benchmark.h>
 

@@ -1,5 +1,5 @@
-// How near kAutotune comes to the best fixed setting of a pipeline, found by trying all of them, whether the
-// resident set stays flat over many elements, and how much it takes to go on where an iteration stood.
+// How near kAutotune comes to the best fixed setting of a pipeline, found by trying all of them; whether the
+// resident set stays flat over many elements; and the cost of resuming an iteration.
 //   pipeline_figures [SECONDS_EACH] [MILLIONS_OF_ELEMENTS]
 #include <fmt/format.h>
 

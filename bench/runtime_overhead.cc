@@ -1,5 +1,5 @@
-// What the fit loop's watching and saving cost: the network of the case `cnn` trained in turns without
-// either, with the look for numbers that aren't finite, and with a checkpoint every 100 steps besides.
+// The cost of the fit loop's monitoring and saving: the network of the case `cnn`, trained alternately
+// without both, with the check for non-finite numbers, and with that check and a checkpoint every 100 steps.
 //   runtime_overhead [ROUNDS]
 #include <fmt/format.h>
 
@@ -39,7 +39,7 @@ data::TupleDataset<2> batches() {
   return data::from_tensor_slices(x, y).batch(kBatch).repeat().prefetch();
 }
 
-/// One training, gone on with step by step.
+/// One training that is continued turn by turn.
 struct Run {
   nn::Sequential model{nn::Conv2D(32, {3, 3}, nn::Activation::kRelu),
                        nn::Conv2D(64, {3, 3}, nn::Activation::kRelu),

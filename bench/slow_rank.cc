@@ -1,5 +1,5 @@
-// A training over ranks, one of which may be given a slow input: what scripts/straggler_test.py runs to see
-// whether the report names it.
+// A training over ranks, one of which may have a slow input. scripts/straggler_test.py runs it to see whether
+// the report names that rank.
 //
 //   mpirun -np 2 slow_rank UPDATES [SLOW_RANK MICROSECONDS]
 //

@@ -1,6 +1,6 @@
-// Train steps of embedding tables whose gradients are row-sparse, for bench/peers/sparse_torch.py, which runs
-// this program and PyTorch in turns: per number read from the standard input, that many steps, and a line
-// with their median in microseconds.
+// Train steps of embedding tables with row-sparse gradients, for bench/peers/sparse_torch.py, which
+// alternates between this program and PyTorch. For each number read from standard input, runs that many steps
+// and prints a line with their median in microseconds.
 //
 //   sparse_steps --optimizer sgd|adagrad|adam --tables 8 --rows 100000 --width 32 --batch 512 [--dense]
 #include <algorithm>
@@ -53,7 +53,7 @@ void run(std::map<std::string, std::string> options) {
   std::deque<nn::Embedding> layers;
   std::vector<Variable> parameters;
   for (int64_t i = 0; i < tables; ++i) {
-    // Constant: what a step costs doesn't depend on it, and ten million rows are there sooner.
+    // Constant: a step's cost doesn't depend on the values, and ten million rows are created faster this way.
     layers.emplace_back(rows, width,
                         nn::EmbeddingOptions{.initializer = nn::init::constant(0.01), .sparse = sparse});
     layers.back().build({DType::kI64, {batch}});

@@ -14,7 +14,7 @@ using namespace isochron;
 constinit TraceLabel kSpan(TraceCategory::kData, "span");
 constinit TraceLabel kLevel(TraceCategory::kMemory, "level");
 
-/// Recorded where the benchmark's argument is 1.
+/// Measures `work`; the trace is recorded if the benchmark's argument is 1.
 void measure(benchmark::State& state, auto work) {
   TraceBuffer buffer(size_t{1} << 16);
   if (state.range(0) == 1) buffer.start();

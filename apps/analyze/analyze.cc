@@ -44,10 +44,10 @@ struct Judged {
   observe::RunReport report;
 };
 
-/// Of smoothed values, neighbors share iterations; those this far apart hardly do.
+/// Neighboring smoothed values share iterations. Values this far apart hardly share any.
 constexpr size_t kFarApart = 5;  // "every fifth"
 
-/// The verdict on fewer values than windows need.
+/// The verdict if there are too few values to form windows.
 observe::FlatnessVerdict judge_few(std::span<const double> values, bool smoothed,
                                    const observe::FlatnessOptions& options) {
   if (!smoothed) return observe::judge_few_values(values, options);
@@ -64,7 +64,7 @@ observe::FlatnessVerdict judge_few(std::span<const double> values, bool smoothed
   return verdict;
 }
 
-/// Where nearly all values are one number, a change smaller than its last digit is hidden.
+/// If nearly all values are the same number, a change smaller than its last digit is hidden.
 void doubt_rounded(observe::FlatnessVerdict& verdict, std::span<const double> values, double resolution) {
   constexpr double kNearlyAll = 0.9;
   if (verdict.kind != Flatness::kFlat || resolution <= verdict.bound) return;
@@ -83,7 +83,7 @@ observe::RunReport judge(const TimeSeries& series, const IterationTimes& times, 
                          const Options& options) {
   observe::ReportOptions report_options;
   report_options.time.bound = options.bound_percent / 100;
-  report_options.time.min_seconds = 0;  // times between other things don't add up to a run's length
+  report_options.time.min_seconds = 0;  // the times may have gaps, so their sum isn't the run's length
   report_options.time.series = static_cast<int>(times.series.size());
   const observe::RunData data = observe::run_data(series.ns, name, options.warmup, report_options);
   const std::span<const double> values = std::span(series.ns).subspan(static_cast<size_t>(options.warmup));
@@ -96,7 +96,7 @@ observe::RunReport judge(const TimeSeries& series, const IterationTimes& times, 
   return report;
 }
 
-/// The series that decides for all: the one that has grown most, else the least certain one.
+/// The series that decides the overall verdict: the one that grew most, or else the least certain one.
 size_t worst_of(const std::vector<Judged>& judged) {
   const auto badness = [](const Judged& one) {
     constexpr int kWeights[] = {0, 3, 1, 2};  // flat, growing, shrinking, inconclusive
@@ -127,7 +127,7 @@ std::string values_text(const IterationTimes& times, int64_t count) {
                      times.each.empty() ? "" : fmt::format(", each {}", times.each));
 }
 
-/// What the times leave open, a line each.
+/// What the times leave open, one line per remark.
 std::vector<std::string> remarks(const IterationTimes& times, const observe::RunReport& report) {
   const observe::FlatnessVerdict& verdict = report.time;
   const bool few =

@@ -23,13 +23,13 @@ constexpr size_t kNamesShown = 8;
 
 std::filesystem::path opened(const std::filesystem::path& path) { return path == "-" ? "/dev/stdin" : path; }
 
-/// Whether a line, as far as a terminal wouldn't write over it, is of a log whose format is known.
+/// Whether a line belongs to a log in a known format. Only the part before a carriage return is checked.
 bool is_of_log(std::string_view line) {
   return LogMatcher("").match(line.substr(0, line.find('\r'))).has_value();
 }
 
-/// Whether text begins as a table: its first two lines have as many fields, and one of the second's is a
-/// number. Of a line that is longer than the buffer only that can be seen.
+/// Whether text begins like a table: the first two lines have the same number of fields, and one field of the
+/// second line is a number. If the first line is longer than the buffer, only its separators can be checked.
 bool looks_like_table(std::string_view text) {
   const size_t first_end = text.find('\n');
   const std::string_view first = text.substr(0, first_end);

@@ -1,5 +1,5 @@
-// The times that another program wrote of its iterations: a column of a table, what a pattern finds in a log,
-// or a log in a format that is known (log_formats.h). `analyze` judges them.
+// The iteration times that another program wrote: a column of a table, the matches of a pattern in a log, or
+// a log in a known format (log_formats.h). `analyze` judges them.
 #pragma once
 
 #include <cstddef>
@@ -12,17 +12,17 @@ namespace isochron::apps {
 
 struct TimesOptions {
   std::filesystem::path path = "-";  // standard input; a pipe is read once, from front to back
-  /// Of a table: its columns' names, or without a header their numbers.
+  /// For a table: the name of the column, or its number if there is no header.
   std::string column = {};
-  std::string work = {};                // how much a row did: tokens, samples
-  std::string rank = {};                // which process a row is of
-  std::string phase_column = {};        // which phase
-  std::string pattern = {};             // not empty: of a log
-  std::string format = {};              // the log's, of log_formats(); empty: as it looks
-  std::string phase = {};               // the phase to judge; empty: the one with most of the time
-  std::string unit = {};                // empty: as the column's name or the log says
-  bool allow_gaps = false;              // rows without a value, and a row that is cut off, are left out
-  size_t most_times = size_t{1} << 26;  // of an iteration: 512 MB
+  std::string work = {};                // amount of work of each row: tokens, samples
+  std::string rank = {};                // process of each row
+  std::string phase_column = {};        // phase of each row
+  std::string pattern = {};             // not empty: read a log with this pattern
+  std::string format = {};              // of the log, from log_formats(); empty: detected
+  std::string phase = {};               // the phase to judge; empty: the one that took the most time
+  std::string unit = {};                // empty: taken from the column's name or the log
+  bool allow_gaps = false;              // skip rows without a value and a row that is cut off
+  size_t most_times = size_t{1} << 26;  // maximum number of iteration times: 512 MB
 };
 
 struct TimeSeries {
@@ -38,15 +38,15 @@ struct OtherPhase {
 };
 
 struct IterationTimes {
-  std::vector<TimeSeries> series;  // one, or one a rank, in the order in which they began
-  std::string program = {};        // that writes such logs; empty: not known
-  std::string phase = {};          // that was chosen; empty: there is one alone
+  std::vector<TimeSeries> series;  // one, or one per rank, in the order in which they began
+  std::string program = {};        // the program that writes such logs; empty: unknown
+  std::string phase = {};          // the chosen phase; empty: there is only one
   std::string each = {};           // what a value is: "the time of an epoch"; empty: an iteration's time
   std::vector<OtherPhase> others = {};
   std::vector<std::string> notes = {};  // what values leave out or hide, for people
   bool by_rank = false;                 // a column names each row's rank
   bool smoothed = false;                // neighboring values share iterations
-  double resolution = 0;                // what the last digit of a value is worth, relative; 0: not known
+  double resolution = 0;                // relative value of a number's last digit; 0: unknown
 };
 
 /// What messages call a path: "standard input" for "-".

@@ -18,7 +18,7 @@
 namespace isochron::apps {
 namespace {
 
-constexpr size_t kLongestLabel = 200;  // bytes of it that count
+constexpr size_t kLongestLabel = 200;  // bytes that are used
 
 double scale_of(char suffix) {
   switch (suffix) {
@@ -44,7 +44,7 @@ double count_of(std::string_view text) {
   return count.value_or(-1 / scale) * scale;
 }
 
-/// The words of a label without its numbers and what stands between: "Epoch 3/10, lr 1e-3" is "Epoch lr".
+/// The words of a label without numbers and punctuation: "Epoch 3/10, lr 1e-3" becomes "Epoch lr".
 std::string words_of(std::string_view label) {
   static const RE2 numbers(R"([-+]?(?:\d+(?:[,_]\d{3})*(?:\.\d+)?(?:[eE][-+]?\d+)?|\b(?:nan|inf)\b))");
   std::string text(label.substr(0, kLongestLabel));
@@ -75,8 +75,8 @@ int64_t first_number(std::string_view label) {
 
 bool is_scaled(std::string_view count) { return count.find_first_of(".kMGT") != std::string_view::npos; }
 
-/// The time of one, by number and unit as they are written. Where tqdm scales a bar's counts, the unit's
-/// first letter belongs to the number.
+/// Sets the time of one step (or other unit of work) from a number and its unit as written. If tqdm scales a
+/// bar's counts, the first letter of the unit belongs to the number.
 void read_value(LogMatch& match, const WrittenTime& value, std::string_view unit, bool scaled) {
   constexpr size_t kLongestThing = 40;  // bytes
   const std::optional<double> number = number_of(value.number);
@@ -95,8 +95,8 @@ void read_value(LogMatch& match, const WrittenTime& value, std::string_view unit
   match.resolution = value.ns ? value.resolution : written_resolution(value.number);
 }
 
-/// The time of a line, of which an expression has found a number behind the counter of the step, if there is
-/// one. Nothing where both are of one number: "step 5.2 it/s".
+/// The time in a line, given the number that an expression found after the step counter (`counter` may be
+/// empty). Nothing if counter and value are parts of one number: "step 5.2 it/s".
 std::optional<WrittenTime> written_time(std::string_view line, std::string_view value,
                                         std::string_view counter, const LogFormat& format) {
   if (format.free_form) {
@@ -105,7 +105,7 @@ std::optional<WrittenTime> written_time(std::string_view line, std::string_view 
   if (counter.empty()) return written_number(line, value, 0, format.separators);
   const auto end = static_cast<size_t>(counter.data() - line.data()) + counter.size();
   WrittenTime number = written_number(line, value, end, format.separators);
-  // What stands between them is a separator then, unless the counter may as well have ended before.
+  // The character between them is a separator then, unless the counter may have ended earlier.
   const bool touch = value.data() == line.data() + end + 1;
   if (!touch) return number;
   const bool grouped = counter.find_first_of(",_") != std::string_view::npos;
@@ -180,7 +180,7 @@ std::span<const LogFormat> log_formats() {
 
 namespace {
 
-/// An expression with what its words stand for.
+/// An expression with its placeholder words replaced by what they stand for.
 std::string spelled_out(std::string_view expression) {
   constexpr std::pair<std::string_view, std::string_view> kWords[] = {
       {"@done", R"((?P<done>\d+(?:,\d{3})*(?:\.\d+)?[kMGT]?))"},
@@ -204,7 +204,7 @@ std::string spelled_out(std::string_view expression) {
 
 }  // namespace
 
-/// An expression, compiled, and which of its groups are which; 0 for one that it hasn't.
+/// A compiled expression and the numbers of its groups; 0 for a group that it doesn't have.
 struct LogMatcher::Expression {
   enum Group : size_t { kValue, kUnit, kDone, kTotal, kLabel, kHeading, kOf, kCount, kGroups };
   static constexpr std::string_view kNames[kGroups] = {"value", "unit",    "done", "total",

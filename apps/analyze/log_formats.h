@@ -12,7 +12,7 @@
 
 namespace isochron::apps {
 
-/// What one number of a format sums up.
+/// What each number in a format is averaged over.
 enum class Averaging {
   kNone,     // what it names: a step, an epoch
   kRecent,   // the latest steps
@@ -22,45 +22,45 @@ enum class Averaging {
 struct LogFormat {
   std::string_view name;     // of --format
   std::string_view program;  // for people
-  /// RE2's syntax, with the words that log_formats.cc spells out. Named groups say what is where: `value` and
-  /// its `unit` (else `default_unit`); of a bar `done` of `total`; `label`, with numbers, which names the
-  /// phase; `heading` for a line that names the phase of the bars that follow; `of`, what is timed; `count`,
-  /// which one it is.
+  /// RE2's syntax, with the words that log_formats.cc spells out. Named groups mark the parts: `value` and
+  /// its `unit` (or else `default_unit`); for a bar, `done` and `total`; `label`, with numbers, names the
+  /// phase; `heading` marks a line that names the phase of the bars below it; `of` is what is timed; `count`
+  /// is its number.
   std::vector<std::string_view> expressions;
   std::string_view default_unit = {};
   Averaging averaging = Averaging::kNone;
   bool bar_ends_with_mean = false;  // a bar's last update has the mean of the whole bar
-  bool free_form = false;           // people's own lines: durations in several units, a comma behind the step
-  std::string_view separators = {};  // of ",", what ends what stands before a number, so is no part of it
-  /// What its numbers leave out, for people; empty: nothing.
+  bool free_form = false;           // lines people write: durations in several units, a comma after each step
+  std::string_view separators = {};  // of ",": characters that may precede a number but are no part of it
+  /// A note for the user on what the numbers leave out; empty: nothing.
   std::string_view note = {};
 };
 
-/// All that are known, in the order in which they are tried.
+/// All known formats, in the order in which they are tried.
 std::span<const LogFormat> log_formats();
 
-/// What a line of a format says.
+/// The content of a line that matches a format.
 struct LogMatch {
   size_t format = 0;         // of log_formats()
-  bool heading = false;      // a line that names what follows; nothing but the label is set
+  bool heading = false;      // the line names the phase that follows; only the label is set
   std::string label = {};    // words alone, without numbers
-  int64_t number = -1;       // the label's first, such as the epoch's; -1: none
-  double done = -1;          // steps of the bar; -1: it is none
+  int64_t number = -1;       // first number in the label, such as the epoch's; -1: none
+  double done = -1;          // steps done in the bar; -1: not a bar
   double total = -1;         // -1: not known
-  std::optional<double> ns;  // the time of one; none: not shown yet ("?it/s"), or 0
+  std::optional<double> ns;  // time of one `of`; none: not shown yet ("?it/s"), or 0
   double resolution = 0;     // of `ns`, relative: what the last digit is worth
   std::string of = {};       // what is timed: "step", "it", "epoch"; empty: not said
-  std::string refusal = {};  // why it can't be told what the time is; empty: it can
+  std::string refusal = {};  // why the time is ambiguous; empty: it isn't
 };
 
 class LogMatcher {
  public:
-  /// Looks for one format alone, or for all where `format` is empty. Throws kInvalidArgument for a name that
-  /// isn't there.
+  /// Matches only this format, or all formats if `format` is empty. Throws kInvalidArgument for an unknown
+  /// name.
   explicit LogMatcher(std::string_view format);
 
-  /// Nothing for a line of no format. Takes time linear in the line. A time that can't be told, or is
-  /// negative, is refused in the match.
+  /// Returns nothing if the line matches no format. Takes time linear in the line. If a time is ambiguous or
+  /// negative, the match says so in `refusal`.
   std::optional<LogMatch> match(std::string_view line) const;
 
  private:

@@ -12,8 +12,8 @@
 namespace isochron::apps {
 namespace {
 
-constexpr double kAlike = 0.1;   // part of a bar by which those of a phase may differ
-constexpr size_t kManyBars = 5;  // from there on a value a bar, where it is the bar's mean
+constexpr double kAlike = 0.1;   // relative difference in length within a phase
+constexpr size_t kManyBars = 5;  // from this many bars on, one value per bar if it is the bar's mean
 constexpr double kNearlyAll = 0.9;
 
 bool is_full(const LogMatch& match) { return match.total > 0 && match.done >= match.total; }
@@ -37,7 +37,7 @@ void scale_up(LogPhase& phase) {
   phase.of = (factor == 1e3 ? "1000 " : "million ") + phase.of;
 }
 
-/// Adds to names that occur twice what tells them apart.
+/// Makes names that occur twice distinct.
 void tell_apart(std::vector<LogPhase>& phases) {
   const auto add = [&phases](const auto& addition) {
     std::map<std::string, int> counts;
@@ -54,7 +54,7 @@ void tell_apart(std::vector<LogPhase>& phases) {
   add([&number](const LogPhase&) { return fmt::format(" {}", ++number); });
 }
 
-/// Lets go of single values that a bar shows before what tells which program it is of.
+/// Drops single values that a bar shows before its line reveals which program wrote it.
 void drop_preludes(std::vector<LogPhase>& phases) {
   std::vector<LogPhase> kept;
   for (const LogPhase& phase : phases) {
@@ -67,7 +67,7 @@ void drop_preludes(std::vector<LogPhase>& phases) {
   phases = std::move(kept);
 }
 
-/// Whether each of its steps holds a bar of `other`.
+/// Whether each step of `phase` contains a whole bar of `other`.
 bool holds(const LogPhase& phase, const LogPhase& other) {
   return other.steps > static_cast<double>(other.bars) &&
          static_cast<double>(other.bars) >= kNearlyAll * phase.steps;
@@ -75,7 +75,7 @@ bool holds(const LogPhase& phase, const LogPhase& other) {
 
 }  // namespace
 
-/// A bar belongs to the phase of the heading above it; a further one below the same heading is evaluation.
+/// A bar belongs to the phase of the heading above it. A second bar below the same heading is evaluation.
 void LogPhases::place_below_heading(LogMatch& match, int64_t line) {
   const auto found = headings_.find(match.format);
   if (found == headings_.end()) return;
@@ -118,7 +118,7 @@ bool LogPhases::starts_bar(const Gathered& phase, const LogMatch& match, int64_t
   // Several processes that draw the same bar are slightly out of step.
   const double back = phase.done - match.done;
   if (phase.done < 0 || (back > 0.5 * phase.done && back > kAlike * match.total)) return true;
-  // Bars of which only the end is there; else it is the same one, drawn again.
+  // Another bar, of which only the end was logged. Otherwise it is the same bar, drawn again.
   const bool another = match.number >= 0 ? match.number != phase.number : line != phase.line;
   return another && is_full(match) && phase.full_line != 0 && !phase.shows_starts;
 }
@@ -126,7 +126,7 @@ bool LogPhases::starts_bar(const Gathered& phase, const LogMatch& match, int64_t
 bool LogPhases::update_bar(Gathered& phase, const LogMatch& match, int64_t line) {
   const bool full = is_full(match);
   const bool repeated = !phase.starts && match.done == phase.bars.back().steps;
-  // What comes later counts a pause behind the last step, such as validation.
+  // Later updates include a pause after the last step, such as validation.
   if (repeated && full && line != phase.full_line) return false;
   if (full && phase.full_line == 0) phase.full_line = line;
   if (repeated) {

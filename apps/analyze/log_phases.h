@@ -1,5 +1,5 @@
-// The phases of a log (training, evaluation, a bar of 32 steps) and the times of each, gathered from what its
-// lines say.
+// The phases of a log (training, evaluation, a bar of 32 steps) and the times of each, gathered from its
+// lines.
 #pragma once
 
 #include <cstddef>
@@ -19,27 +19,27 @@ struct LogPhase {
   size_t format = 0;            // of log_formats()
   std::string of = {};          // what a value is the time of: "step", "1000 tok"
   std::vector<double> ns = {};  // the values to judge
-  bool one_a_bar = false;       // each the mean of a whole bar; else of an update, or a line
+  bool one_a_bar = false;       // each value is the mean of a whole bar; else of an update or a line
   double bar_steps = 0;         // of a bar; 0: there are no bars
   size_t bars = 0;              // that show a time
   double steps = 0;             // of all bars, or the number of lines
   double total_ns = 0;          // what its steps took, together
   double resolution = 0;        // of a value as it is written, relative, on average
-  int64_t without_time = 0;     // updates that show a time of 0, or none behind the bar's beginning
+  int64_t without_time = 0;     // updates with a time of 0, or with none after the bar began
 };
 
 /// Gathers the updates of a log.
 class LogPhases {
  public:
-  static constexpr size_t kMostPhases = 64;  // what comes of further ones is counted, not kept
+  static constexpr size_t kMostPhases = 64;  // updates of further phases are counted, not kept
 
   explicit LogPhases(size_t most_times) : most_times_(most_times) {}
 
   /// `line`: of the file. Throws kBadFormat for more than `most_times` times.
   void add(const LogMatch& match, int64_t line, const std::string& where);
-  /// Those with a time, in the order in which they began. A phase has a value a bar where its format's bars
-  /// end with their mean and there are five bars or more, or where an update is a mean since the bar began;
-  /// else a value an update, without the mean at a bar's end.
+  /// The phases with a time, in the order in which they began. A phase has one value per bar in two cases:
+  /// its format's bars end with their mean and there are five bars or more, or each update is a mean since
+  /// the bar began. Otherwise it has one value per update, without the mean at a bar's end.
   std::vector<LogPhase> phases() const;
   /// Updates of phases beyond kMostPhases.
   int64_t left_out() const { return left_out_; }
@@ -53,7 +53,7 @@ class LogPhases {
     size_t format = 0;
     std::string label = {}, of = {};
     double total = -1;            // steps of its first bar
-    std::vector<double> ns = {};  // one an update
+    std::vector<double> ns = {};  // one per update
     double resolutions = 0;       // their sum
     int64_t without_time = 0;
     std::vector<Bar> bars = {};     // those that show a time
@@ -61,11 +61,11 @@ class LogPhases {
     bool shows_starts = false;      // bars are shown before their first step, too
     double done = -1;               // of the present bar
     int64_t number = -1, line = 0;  // of the latest update
-    int64_t full_line = 0;          // on which the present bar was first full; 0: it isn't
+    int64_t full_line = 0;          // line where the present bar was first full; 0: not yet
   };
   struct Heading {
     std::string label = {};
-    int64_t number = 0;  // of such headings, one a bar
+    int64_t number = 0;  // number of such headings so far
     bool fresh = true;   // no bar below it yet
     double done = 0;     // of the latest
     int64_t line = 0;
@@ -86,8 +86,8 @@ class LogPhases {
   std::map<size_t, Heading> headings_;  // by format
 };
 
-/// The phase that took most of the time; of a bar whose every step holds a whole bar of another phase, that
-/// other one. `phases` isn't empty.
+/// The index of the phase that took most of the time. If every step of that phase contains a whole bar of
+/// another phase, the index of the other one. `phases` isn't empty.
 size_t main_phase(const std::vector<LogPhase>& phases);
 
 }  // namespace isochron::apps

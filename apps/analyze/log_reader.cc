@@ -46,7 +46,7 @@ void remove_escapes(std::string& text) {
   text.resize(kept);
 }
 
-/// Up to the next split; false at the end.
+/// Appends the text up to the next split to `piece`; false at the end.
 bool LogReader::take_piece(std::string& piece) {
   piece.clear();
   line_ = next_line_;

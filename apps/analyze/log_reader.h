@@ -9,8 +9,8 @@
 
 namespace isochron::apps {
 
-/// Splits text where a terminal would begin to write from the left again or backwards: at newlines, carriage
-/// returns and backspaces. So each text of a progress bar that rewrites its line comes by itself.
+/// Splits text where a terminal would return to the start of the line or move back: at newlines, carriage
+/// returns and backspaces. So each update of a progress bar that rewrites its line is a text of its own.
 class LogReader {
  public:
   static constexpr size_t kMostBytes = size_t{1} << 20;  // of an update
@@ -18,13 +18,13 @@ class LogReader {
   /// `stream` must outlive the reader.
   explicit LogReader(InputStream& stream) : stream_(stream) {}
 
-  /// Reads the next update that isn't blank into `update`, whose memory is used again, without what a
-  /// terminal acts on (colors, moves of the cursor, titles). False at the end. Throws kBadFormat with the
-  /// line for one of more than kMostBytes, and what InputStream throws.
+  /// Reads the next update that isn't blank into `update`, and reuses its memory. Terminal control sequences
+  /// (colors, moves of the cursor, titles) are left out. False at the end. Throws kBadFormat with the line
+  /// for an update of more than kMostBytes, and whatever InputStream throws.
   bool next(std::string& update);
-  /// Of the file, from 1, that the present update is in.
+  /// The line of the file, from 1, that contains the present update.
   int64_t line() const { return line_; }
-  /// How many the file has, once all is read.
+  /// The number of lines in the file, once all of it has been read.
   int64_t lines() const { return next_line_ - 1 + unfinished_; }
 
  private:
@@ -32,10 +32,10 @@ class LogReader {
 
   InputStream& stream_;
   int64_t line_ = 1, next_line_ = 1;
-  bool unfinished_ = false;  // something stands behind the last newline
+  bool unfinished_ = false;  // there is text after the last newline
 };
 
-/// Takes a terminal's escape sequences (ECMA-48) out of a text; one that doesn't end goes as far as the text.
+/// Removes a terminal's escape sequences (ECMA-48) from a text. An unterminated one extends to the end.
 void remove_escapes(std::string& text);
 
 }  // namespace isochron::apps

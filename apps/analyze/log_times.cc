@@ -18,8 +18,8 @@
 namespace isochron::apps {
 namespace {
 
-/// The unit of a number that a pattern has found: the one that its second group names, unless what stands
-/// there makes it a rate that the pattern doesn't know of.
+/// The unit of a number that a pattern found: the one in its second group, or that of --unit. Throws if the
+/// text after the number makes it a rate that neither of them names.
 TimeUnit unit_of(const TimePattern::Found& found, const TimesOptions& options, const std::string& where) {
   const std::optional<TimeUnit> unit = time_unit(found.unit);
   const bool asked_rate = options.unit.find('/') != std::string::npos;
@@ -42,7 +42,7 @@ struct Time {
 Time time_of(const TimePattern::Found& found, const TimesOptions& options, const std::string& row) {
   if (found.time.ns) return {*found.time.ns, found.time.resolution};
   const std::string& number = found.time.number;
-  // Not a number before no unit: where the group isn't the time, that is what is wrong.
+  // Check the number before the unit: if the group isn't the time, the error must say so.
   static_cast<void>(time_ns(number, {}, row));
   return {time_ns(number, unit_of(found, options, row), row), written_resolution(number)};
 }

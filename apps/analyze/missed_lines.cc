@@ -12,8 +12,8 @@
 namespace isochron::apps {
 namespace {
 
-/// Of the words of a line, without numbers: an exponent, `nan` and `inf` are no words. kHashOfNothing where
-/// it has none.
+/// Hash of the words of a line, without numbers; an exponent, `nan` and `inf` don't count as words.
+/// kHashOfNothing if the line has no words.
 uint64_t hash_of_words(std::string_view line) {
   constexpr size_t kCounts = 4096;  // bytes of a line
   line = line.substr(0, kCounts);

@@ -1,4 +1,4 @@
-// Lines of a log in which no time was found, though they are made like those in which one was.
+// Lines of a log in which no time was found, though they look like lines in which one was found.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace isochron::apps {
 
-/// Lines are alike when they have the same words, whatever numbers and marks stand between them.
+/// Lines are alike if they have the same words, whatever numbers and punctuation are between them.
 class MissedLines {
  public:
   static constexpr size_t kMostKinds =
@@ -18,7 +18,7 @@ class MissedLines {
 
   /// `number`: of the line in its file.
   void add(std::string_view line, int64_t number, bool read);
-  /// For people; empty where there are none.
+  /// The note for the user; empty if there are no such lines.
   std::string note() const;
 
  private:

@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kLongestRow = size_t{1} << 20;
 constexpr size_t kMostGroups = 4096;  // phases times ranks
 
-/// No word: a number, or what begins as one, such as a date.
+/// Whether a field is not a word: it is a number or begins like one, such as a date.
 bool begins_with_digits(std::string_view field) {
   const std::string_view text = trimmed(field);
   const size_t sign = text.starts_with('-') || text.starts_with('+') ? 1 : 0;
@@ -28,7 +28,8 @@ bool begins_with_digits(std::string_view field) {
          (std::isdigit(static_cast<unsigned char>(text[sign])) != 0 || text[sign] == '.');
 }
 
-/// A number, also one with a unit behind it; no name, though one may begin as `inf` or `nan` do.
+/// Whether a field is a number, perhaps with a unit after it. A name isn't, even if it begins with `inf` or
+/// `nan`.
 bool is_value(std::string_view field) {
   double value = 0;
   const std::string_view text = trimmed(field);
@@ -44,7 +45,7 @@ std::vector<std::string> fields_of(const data::CsvScanner& rows) {
   return fields;
 }
 
-/// The first row, and the columns that count in the others.
+/// The first row, and the columns that are read from the other rows.
 struct Columns {
   std::vector<std::string> first;
   bool header = false;
@@ -74,7 +75,7 @@ size_t column_of(const std::string& name, const Columns& columns, const std::str
 
 Columns chosen_columns(const data::CsvScanner& rows, const TimesOptions& options, const std::string& where) {
   Columns columns{.first = fields_of(rows)};
-  // "1st step, ms" is a header, but "2026-01-31 12:00:00, 12.5" is none.
+  // "1st step, ms" is a header, but "2026-01-31 12:00:00, 12.5" isn't.
   columns.header = !is_value(columns.first[0]) &&
                    (!begins_with_digits(columns.first[0]) || std::ranges::none_of(columns.first, is_value));
   require(!options.column.empty() || columns.first.size() == 1, ErrorCode::kInvalidArgument, where,
@@ -137,7 +138,7 @@ class Groups {
 /// The rank that is shown for a row without one.
 constexpr std::string_view kNoRank = "(none)";
 
-/// The ranks of the phase to judge; the other phases beside.
+/// The ranks of the phase to judge, and a list of the other phases.
 IterationTimes chosen_groups(std::vector<Groups::Group> groups, const TimesOptions& options) {
   require(options.phase.empty() || !options.phase_column.empty(), ErrorCode::kInvalidArgument, "--phase",
           "needs --phase-column for a table: the column with the phase of a row");
@@ -229,7 +230,7 @@ IterationTimes times_of_table(InputStream& stream, const TimesOptions& options) 
     }
   }
   result.resolution = resolutions / static_cast<double>(rows_read);
-  if (columns.work) {  // as of a row with the usual amount, so that times stay what they are
+  if (columns.work) {  // scaled to a row with the usual amount of work, so that values stay times
     const double usual = observe::median(works);
     for (TimeSeries& series : result.series) {
       for (double& ns : series.ns) ns *= usual;

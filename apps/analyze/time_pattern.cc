@@ -35,7 +35,7 @@ std::pair<size_t, size_t> first_group(std::string_view pattern) {
 
 constexpr std::string_view kSeparators = ",:-_'.";
 
-/// Those of kSeparators that the item of a pattern at its end matches: a character, "\." or "[,;]".
+/// The characters of kSeparators that the last item of a pattern matches: a character, "\." or "[,;]".
 std::string_view last_item(std::string_view before) {
   if (before.ends_with("\\]")) return {};
   if (before.ends_with(']')) return before.substr(std::min(before.rfind('['), before.size()));
@@ -43,14 +43,14 @@ std::string_view last_item(std::string_view before) {
   return before.ends_with('.') ? std::string_view()
                                : before.substr(before.size() - std::min<size_t>(1, before.size()));
 }
-/// And at its beginning.
+/// The same for its first item.
 std::string_view first_item(std::string_view behind) {
   if (behind.starts_with('[')) return behind.substr(0, behind.find(']'));
   if (behind.starts_with("\\.")) return ".";
   return behind.starts_with('.') ? std::string_view() : behind.substr(0, 1);
 }
 
-/// The separators that a pattern has beside its first group.
+/// The separators that a pattern has next to its first group.
 std::string separators_of(std::string_view pattern) {
   const auto [begin, end] = first_group(pattern);
   std::string_view before = pattern.substr(0, begin);

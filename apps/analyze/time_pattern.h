@@ -10,24 +10,24 @@
 
 namespace isochron::apps {
 
-/// A regular expression (RE2's syntax: Perl's without what can't be found in linear time) with a group for
-/// the time, and perhaps one for its unit. Time and memory are linear in the text, whatever the pattern.
+/// A regular expression (RE2's syntax, which is Perl's without the parts that need more than linear time)
+/// with a group for the time and perhaps one for its unit. Time and memory are linear in the text.
 class TimePattern {
  public:
   static constexpr int kMostMatches = 1000;  // of a line
 
-  /// Throws kInvalidArgument for what is no expression, has no group, or is too large.
+  /// Throws kInvalidArgument if `text` is not a valid expression, has no group, or is too large.
   explicit TimePattern(const std::string& text);
   ~TimePattern();
 
   struct Found {
-    WrittenTime time;                // the whole of what the first group begins; empty where it isn't there
-    std::string_view unit;           // empty for a group that isn't there
+    WrittenTime time;                // the whole time that starts in the first group; empty if absent
+    std::string_view unit;           // empty if the group is absent
     std::string_view behind_number;  // the rest of the line
   };
-  /// The last match; nothing where there is none. What is found lies within `line`. A comma, colon, dash,
-  /// underscore, apostrophe or dot that the pattern itself has beside its first group is no part of a number.
-  /// Throws kBadFormat for more than kMostMatches.
+  /// The last match; nothing if there is none. The result points into `line`. A comma, colon, dash,
+  /// underscore, apostrophe or dot that the pattern itself has next to its first group is no part of a
+  /// number. Throws kBadFormat for more than kMostMatches.
   std::optional<Found> find_last(std::string_view line, const std::string& where) const;
 
  private:

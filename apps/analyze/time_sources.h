@@ -15,27 +15,27 @@ IterationTimes times_of_table(InputStream& stream, const TimesOptions& options);
 IterationTimes times_of_pattern(InputStream& stream, const TimesOptions& options);
 IterationTimes times_of_log(InputStream& stream, const TimesOptions& options);
 
-/// The unit that --unit names, else the one that was found. Throws kInvalidArgument where there is none.
+/// The unit that --unit names, or else the one that was found. Throws kInvalidArgument if there is neither.
 TimeUnit chosen_unit(const TimesOptions& options, const std::optional<TimeUnit>& found,
                      const std::string& where);
 
-/// In ns, of a number in `unit`. Throws kBadFormat for what is no time.
+/// A number in `unit`, converted to ns. Throws kBadFormat if it is not a time.
 double time_ns(std::string_view text, const TimeUnit& unit, const std::string& where);
 
-/// Without blanks at either end.
+/// `text` without blanks at either end.
 std::string_view trimmed(std::string_view text);
 
-/// What a first line has most of: a comma, semicolon or tab; a comma where it has none.
+/// The most frequent separator of a first line: comma, semicolon or tab; a comma if it has none of them.
 char separator_of(std::string_view line);
 
-/// A number of a table or log; nothing where anything else stands beside it.
+/// A number of a table or log; nothing if the field contains anything else.
 std::optional<double> whole_field_number(std::string_view text);
 
 /// The index in `names` of the phase to judge: the one that `options` names, or `main`. Throws
-/// kInvalidArgument with the names that there are.
+/// kInvalidArgument listing the available names.
 size_t chosen_phase(const TimesOptions& options, const std::vector<std::string>& names, size_t main);
 
-/// Names, as far as they fit a message: "a, b and 3 more".
+/// As many names as fit in a message: "a, b and 3 more".
 std::string names_text(const std::vector<std::string>& names);
 
 }  // namespace isochron::apps

@@ -44,7 +44,7 @@ std::string_view first_word(std::string_view text) {
   return text.substr(begin, end - begin);
 }
 
-/// Of what stands before and behind the slash.
+/// The unit given by the text before and after the slash.
 std::optional<TimeUnit> unit_of_quotient(std::string_view above, std::string_view below) {
   if (const auto ns = ns_of(above)) return TimeUnit{*ns, false, below};
   if (const auto ns = ns_of(below)) return TimeUnit{*ns, true, above};

@@ -10,25 +10,25 @@ namespace isochron::apps {
 
 struct TimeUnit {
   double ns = 1;          // the unit of time
-  bool rate = false;      // numbers say how many there are in one of it
+  bool rate = false;      // numbers count things per unit of time
   std::string_view of{};  // what is timed or counted: "it", "step"; empty: not said
 
-  /// The time of one, in ns; infinite for a rate of 0.
+  /// The time of one thing, in ns; infinite for a rate of 0.
   double time_ns(double number) const { return rate ? ns / number : number * ns; }
 };
 
-/// "ms", "seconds", "ms/step", "it/s"; nothing for what names no unit of time. `of` lies within `text`.
+/// "ms", "seconds", "ms/step", "it/s"; nothing if `text` names no unit of time. `of` points into `text`.
 std::optional<TimeUnit> time_unit(std::string_view text);
 
-/// The unit that a column's name ends with, or has in the middle: "step_ms", "time (s)", "seconds", "it/s",
+/// The unit at the end or in the middle of a column's name: "step_ms", "time (s)", "seconds", "it/s",
 /// "samples_per_second", "ms_per_step".
 std::optional<TimeUnit> time_unit_of_name(const std::string& name);
 
-/// What one is worth in the last digit of a number as it is written, relative to the number: of "2.5" 0.04. 0
-/// where that can't be told, as of "1e3".
+/// The value of 1 in the last digit of a written number, relative to the number: 0.04 for "2.5". 0 if that is
+/// unknown, as for "1e3".
 double written_resolution(std::string_view number);
 
-/// Whether `text` begins as a rate does behind its number: "it/s, loss=0.1", " images/sec".
+/// Whether `text` begins like the unit of a rate: "it/s, loss=0.1", " images/sec".
 bool begins_as_rate(std::string_view text);
 
 inline bool is_digit(char c) { return c >= '0' && c <= '9'; }

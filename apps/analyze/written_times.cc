@@ -15,10 +15,10 @@
 namespace isochron::apps {
 namespace {
 
-constexpr size_t kShown = 40;  // bytes of what a message quotes
+constexpr size_t kShown = 40;  // maximum bytes of a quotation in a message
 constexpr std::string_view kMinus = "\u2212";
 
-/// Whether what stands before `at` is of a word, or of dots or dashes.
+/// Whether the character before `at` belongs to a word or is a dot or dash.
 bool is_of_word(std::string_view line, size_t at) {
   if (at == 0) return false;
   const char before = line[at - 1];
@@ -34,7 +34,7 @@ bool closes_bracket(std::string_view line, size_t at) {
 struct Extent {
   std::string_view line;
   size_t begin, end;
-  std::string_view between;  // what may stand between its digits
+  std::string_view between;  // characters that may separate its digits
 
   bool digit(size_t at) const { return at < line.size() && is_digit(line[at]); }
   bool one_of(size_t at, std::string_view bytes) const {
@@ -78,7 +78,8 @@ bool go_on(Extent& number) {
   return step > 0;
 }
 
-/// A sign, no hyphen within a word, between numbers or behind a bracket, nor one of several dashes.
+/// Whether a minus sign precedes the number. A hyphen in a word, a dash between numbers or after a bracket,
+/// and one of several dashes are no sign.
 bool has_minus(std::string_view line, size_t begin, size_t from) {
   const std::string_view before = line.substr(0, begin);
   if (before.ends_with(kMinus)) return true;
@@ -123,8 +124,8 @@ double ns_of_unit(char first_letter) {
   return letter == 'h' ? 3600e9 : letter == 'm' ? 60e9 : 1e9;
 }
 
-/// Numbers with hours, minutes and seconds, two or three of them, the first a whole one. No "1s 250ms": Keras
-/// shows two times so. Single letters are small: "5M" are millions.
+/// Durations in hours, minutes and seconds: two or three numbers, the first of them whole. "1s 250ms" doesn't
+/// match, because Keras writes two times that way. Single letters are lowercase: "5M" means millions.
 constexpr std::string_view kDuration =
     R"(\b(\d+)\s*(h|m|(?i:hr|hrs|hours?|mins?|minutes?))(\s*(?:,?\s*\b(?i:and)\b|,)?\s*))"
     R"((\d+(?:\.\d+)?)\s*(m|s|(?i:mins?|minutes?|secs?|seconds?))\b)"
@@ -143,7 +144,7 @@ enum DurationGroup : size_t {
 };
 using DurationGroups = std::array<std::string_view, kGroups>;
 
-/// The duration that covers `part`, by its groups.
+/// The groups of the duration that covers `part`.
 std::optional<DurationGroups> duration_around(std::string_view line, std::string_view part) {
   static const RE2 expression{re2::StringPiece(kDuration.data(), kDuration.size())};
   const re2::StringPiece text(line.data(), line.size());
@@ -161,8 +162,8 @@ std::optional<DurationGroups> duration_around(std::string_view line, std::string
   return std::nullopt;
 }
 
-/// The sum of the parts, and what the last digit is worth; nothing where a part is as long as one of the unit
-/// before it.
+/// Sets the sum of the parts and the value of the last digit. False if a part is at least as long as one unit
+/// of the part before it, or if the sum is 0.
 bool add_up(const DurationGroups& groups, double first, WrittenTime& time) {
   double before = ns_of_unit(groups[kFirstUnit][0]), sum = first * before;
   for (const size_t i : {kSecond, kThird}) {
@@ -196,7 +197,7 @@ struct Joints {
   }
   /// A comma alone, as between the values of a line: "eta 5 min, 0.35 s".
   bool may_be_list() const { return comma && !joined && !words; }
-  /// Also by what follows: "4 minutes, 30 seconds left", "2 min 5 s/step".
+  /// Also looks at the text after the duration: "4 minutes, 30 seconds left", "2 min 5 s/step".
   bool may_be_two(std::string_view behind) const {
     if (joined) return false;
     if (behind.starts_with('/') || may_be_list()) return true;
@@ -246,7 +247,7 @@ std::optional<WrittenTime> written_duration(std::string_view line, std::string_v
   if (!groups) return std::nullopt;
   WrittenTime time{.text = (*groups)[kAll]};
   const WrittenTime first = written_number(line, (*groups)[kFirst]);
-  if (first.text != (*groups)[kFirst]) return std::nullopt;  // "2.5 min 30 s" are two
+  if (first.text != (*groups)[kFirst]) return std::nullopt;  // "2.5 min 30 s" is two times
   const Joints joints(*groups);
   time.refusal = first.refusal;
   time.may_be_list = joints.may_be_list();

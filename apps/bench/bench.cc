@@ -33,7 +33,7 @@ namespace {
 constexpr int64_t kWarmupNs = 300'000'000;
 constexpr int64_t kMinWarmupSteps = 3;
 constexpr train::ProfileOptions kShortProfile{.rounds = 31, .seconds = 0.5};
-constexpr size_t kMaxTimes = size_t{1} << 22;  // of the newest steps; preallocated, 32 MiB
+constexpr size_t kMaxTimes = size_t{1} << 22;  // the newest steps that are kept; preallocated, 32 MiB
 
 struct Options {
   std::vector<std::string> cases;
@@ -46,8 +46,8 @@ struct Options {
   bool profile = false;
   bool enforce_sealed = false;
   bool memory = false;
-  bool plain_kernels = false;  // are what is to be timed
-  std::string predict;         // a name of train::data_sheets()
+  bool plain_kernels = false;  // time the plain kernels
+  std::string predict;         // a name in train::data_sheets()
 };
 
 struct Measurement {
@@ -61,22 +61,22 @@ struct Measurement {
   double drift = 1;  // median of the last tenth over that of the first
   double rss_mb = 0;
   double rss_growth_mb = 0;
-  double memory_mb = 0;  // resident, of the case: model, data, arena and what the libraries keep for it
+  double memory_mb = 0;  // resident memory of the case: model, data, arena and what libraries keep for it
   double heap_allocations = 0;  // per step
   double library_allocations = 0;
   size_t arena_bytes = 0;
   size_t lower_bound_bytes = 0;
-  size_t activation_bytes = 0;  // that the backward pass keeps
+  size_t activation_bytes = 0;  // bytes that the backward pass keeps
   size_t instructions = 0;
   int device_nodes = 0;
-  std::vector<std::string_view> plain_kernels;  // what of the device runs without a library
-  int64_t other_programs = -1;                  // that use the device; -1: unknown
+  std::vector<std::string_view> plain_kernels;  // work on the device that runs without a library
+  int64_t other_programs = -1;                  // other programs using the device; -1: unknown
   size_t longest_chain = 0;                     // of them, one after another
   double capture_ms = 0;                        // trace, gradients, passes, plan with kernel choice
   std::optional<train::StepPrediction> predicted;
-  double limit_share = 0;  // of a train step's time, what the machine's limits allow; 0 for other cases
-  // Of several ranks, for one step of the first.
-  double exposed_us = 0;  // of its time, the wait for others
+  double limit_share = 0;  // time at the machine's limits over a train step's time; 0 for other cases
+  // Per step of the first rank, if there are several ranks.
+  double exposed_us = 0;  // time spent waiting for other ranks
   double bytes_sent = 0;
 };
 
@@ -89,7 +89,7 @@ double quantile_us(std::vector<int64_t>& times, double fraction) {
 
 double median_us(std::vector<int64_t> times) { return quantile_us(times, 0.5); }
 
-/// `rss_before_case`: before the case was made.
+/// `rss_before_case`: resident memory before the case was created.
 Measurement measure(const BenchCase& entry, CaseRun& run, Options options, int64_t rss_before_case) {
   Measurement result;
   const bool ranks = comm::world()->size() > 1;
@@ -199,7 +199,8 @@ nlohmann::ordered_json as_json(const Measurement& m) {
           {"bytes_sent", m.bytes_sent}};
 }
 
-/// Tells of other programs on the device: it serves them in turns, so that a step takes their time as well.
+/// Reports other programs on the device. The device alternates between programs, so a step's time includes
+/// theirs.
 void note_other_programs(Device device, Measurement& m) {
   if (device.is_cpu()) return;
   const auto monitor = cuda::machine_monitor(cuda::gpu(device)->context().properties());
@@ -211,7 +212,7 @@ void note_other_programs(Device device, Measurement& m) {
                       m.name)});
 }
 
-/// Of the device that was asked for, or that is there; null where none is known.
+/// The data sheet of the requested device, or else of the present device; null if there is none.
 const train::DataSheet* data_sheet(const Options& options, std::string_view device) {
   for (const train::DataSheet& sheet : train::data_sheets()) {
     if (options.predict.empty() ? sheet.driver_name == device : sheet.name == options.predict) return &sheet;
@@ -219,7 +220,7 @@ const train::DataSheet* data_sheet(const Options& options, std::string_view devi
   return nullptr;
 }
 
-/// Of several ranks, the first prints.
+/// Joins the other ranks, if any. Only the first rank prints.
 void join_ranks(const Options& options) {
   const comm::Group& ranks = *comm::join();
   require(ranks.size() > 1 || !options.ranks, ErrorCode::kInvalidArgument, "bench",
@@ -231,7 +232,7 @@ void join_ranks(const Options& options) {
   if (ranks.rank() > 0) print_nothing();
 }
 
-/// Those that were asked for, or all that can run this way.
+/// The requested cases, or all cases that support the options.
 std::vector<const BenchCase*> chosen_cases(const Options& options) {
   std::vector<const BenchCase*> chosen;
   const bool several = comm::world()->size() > 1;
@@ -252,7 +253,7 @@ std::vector<const BenchCase*> chosen_cases(const Options& options) {
   return chosen;
 }
 
-/// Whether a case computes what is in `KernelSources::plain`.
+/// Whether a case uses the computation `what`, an entry of `KernelSources::plain`.
 bool uses(const BenchCase& entry, std::string_view what, Precision precision) {
   if (what == "convolutions") return entry.uses == Uses::kConvolutions;
   if (what == "attention in 16 bits")
@@ -260,7 +261,7 @@ bool uses(const BenchCase& entry, std::string_view what, Precision precision) {
   return true;
 }
 
-/// Says of plain kernels on a device that they are timed, and refuses to time them unasked.
+/// Reports that plain kernels on a device will be timed. Throws unless the user asked for that.
 void require_libraries(const std::vector<const BenchCase*>& chosen, const Options& options) {
   if (options.how.device.is_cpu()) return;
   std::vector<std::string_view> plain = cuda::gpu(options.how.device)->sources().plain;
@@ -302,7 +303,7 @@ void run(const Options& options) {
     const observe::MemoryMoment memory =
         options.memory ? train::memory_moment(entry->name, m.steps) : observe::MemoryMoment();
     std::optional<train::StepProfile> profile;
-    // A device's limits take its time, and are measured where they are asked for.
+    // Measuring a device's limits takes device time, so it is done only on request.
     CapturedFunction* captured = entry->trains || options.profile ? prepared->captured() : nullptr;
     if (captured != nullptr && !several && (options.profile || !there)) {
       profile = train::profile(*captured, options.profile ? train::ProfileOptions() : kShortProfile);

@@ -47,7 +47,7 @@ optim::StepOptions among(const CaseOptions& options) { return {.group = options.
 
 nn::Sequential tiny_model() { return nn::Sequential(nn::Dense(10, nn::Activation::kRelu), nn::Dense(1)); }
 
-/// A model trained on some batches in turn.
+/// A model trained on a few batches, one after the other, again and again.
 class TrainCase final : public CaseRun {
  public:
   TrainCase(std::unique_ptr<nn::Module> model, optim::Optimizer optimizer, train::Loss loss,
@@ -181,7 +181,8 @@ class EpochCase final : public CaseRun {
     for (const auto& [x, y] : batches_) step_(x, y);
     wait_();
   }
-  /// Newly called with a full batch, which lives as long as the case: an epoch ends with a smaller one.
+  /// Calls the step again with a full batch that lives as long as the case, because an epoch ends with a
+  /// smaller batch.
   CapturedFunction* captured() override {
     step_(x_, y_);
     wait_();
@@ -260,8 +261,8 @@ class PipelineCase final : public CaseRun {
   int64_t rows_ = 0;
 };
 
-/// Those rows one by one through a map that returns what it got, on the calling thread; the time is that of
-/// one.
+/// The same rows one by one through a map that returns its argument, on the calling thread. The time is per
+/// row.
 class MapCase final : public CaseRun {
  public:
   MapCase() : rows_(PipelineCase::rows().map([](data::Element element) { return element; })) {}

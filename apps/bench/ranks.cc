@@ -24,9 +24,9 @@ namespace {
 constexpr int64_t kMostRounds = 7;
 constexpr int64_t kFirstSteps = 3;
 constexpr double kWarmupSeconds = 0.15;           // each way
-constexpr int64_t kMostTimes = int64_t{1} << 20;  // of a turn's newest steps
+constexpr int64_t kMostTimes = int64_t{1} << 20;  // number of newest steps per turn whose times are kept
 
-/// A case made ready both ways, each with a model of its own.
+/// A case prepared for both ways of running it, each with its own model.
 struct BothWays {
   std::unique_ptr<CaseRun> together;
   std::unique_ptr<CaseRun> alone;
@@ -112,7 +112,7 @@ int64_t time_of(CaseRun& run, int64_t steps) {
   return now_ns() - began;
 }
 
-/// Warms up both ways, and finds how many steps over ranks a turn has.
+/// Warms up both ways, and determines the number of steps per turn.
 Counts warm_up(const BothWays& ways, const RanksOptions& options) {
   int64_t steps = 0, took_ns = 0;
   for (CaseRun* run : {ways.alone.get(), ways.together.get()}) {

@@ -11,17 +11,17 @@ namespace isochron::apps {
 struct RanksOptions {
   CaseOptions how;
   double seconds = 3;  // for a case
-  int64_t steps = 0;   // over ranks, and as many alone; 0: as many as `seconds` have room for
+  int64_t steps = 0;   // over ranks, and as many alone; 0: as many as fit into `seconds`
   bool json = false;
 };
 
-/// Measures the cases, all of which train, one after the other. Over ranks and alone take turns, for the
-/// machine may change meanwhile; all ranks begin a turn together. Prints a table, or one JSON object a line.
-/// Throws kInvalidArgument where ranks were started with different options.
+/// Measures the cases one after the other; all of them train. Turns over all ranks and turns alone alternate,
+/// because the machine may change meanwhile; all ranks begin a turn together. Prints a table, or one JSON
+/// object per line. Throws kInvalidArgument if the ranks were started with different options.
 void bench_ranks(const std::vector<const BenchCase*>& cases, const RanksOptions& options);
 
-/// How many steps fit into `seconds` where `steps` of them took `took_ns`; at least 1. All ranks get what the
-/// first one finds, as they must take equally many.
+/// How many steps fit into `seconds` if `steps` of them took `took_ns`; at least 1. All ranks get the first
+/// rank's number, because all must take the same number of steps.
 int64_t steps_of_all(int64_t steps, int64_t took_ns, double seconds);
 
 }  // namespace isochron::apps

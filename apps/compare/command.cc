@@ -36,7 +36,7 @@ struct Options {
 struct ScenarioEntry {
   std::string name;
   Scenario (*make)(Device device);
-  bool on_devices = false;  // else on the CPU alone
+  bool on_devices = false;  // false: runs on the CPU only
 };
 
 template <Scenario (*make)()>
@@ -59,8 +59,7 @@ std::string scenario_names() {
   return text;
 }
 
-/// Throws kInvalidArgument for a name that there isn't, and kUnsupported for a scenario that doesn't run on
-/// `device`.
+/// Throws kInvalidArgument for an unknown name, and kUnsupported for a scenario that doesn't run on `device`.
 const ScenarioEntry& find_scenario(const std::string& name, Device device) {
   for (const ScenarioEntry& entry : known_scenarios()) {
     if (entry.name != name) continue;
@@ -71,7 +70,7 @@ const ScenarioEntry& find_scenario(const std::string& name, Device device) {
   fail(ErrorCode::kInvalidArgument, "compare", "no scenario '{}'; scenarios are {}", name, scenario_names());
 }
 
-/// Those that were asked for; else all that run on the device. In their own order.
+/// The requested scenarios, or all that run on the device. The order is that of the list of scenarios.
 std::vector<Scenario> make_scenarios(const Options& options) {
   std::vector<Scenario> scenarios;
   for (const ScenarioEntry& entry : known_scenarios()) {
@@ -132,7 +131,7 @@ std::string json_text(std::span<const ScenarioResult> results, Device device) {
   return document.dump(2) + "\n";
 }
 
-/// A row an epoch and loop: scenario, loop, epoch, iterations (the document's), ns.
+/// One row per epoch and loop: scenario, loop, epoch, iterations (the document's), ns.
 std::string epochs_csv(const ScenarioResult& result) {
   std::string text = "scenario,loop,epoch,iterations,ns\n";
   for (size_t i = 0; i < result.loops.size(); ++i) {
@@ -166,7 +165,7 @@ void write_results(std::span<const ScenarioResult> results, Device device,
   write_file_atomically(folder / "report.html", compare_page(results, device));
 }
 
-/// One run of all scenarios that were asked for, written to `folder`.
+/// One run of all requested scenarios, written to `folder`.
 void run_once(const Options& options, const std::filesystem::path& folder, Tally& tally) {
   const std::vector<Scenario> scenarios = make_scenarios(options);
   const std::vector<ScenarioResult> results = run_scenarios(scenarios, options.run, [&](const auto& result) {
@@ -182,7 +181,7 @@ void run_once(const Options& options, const std::filesystem::path& folder, Tally
   std::fflush(stdout);
 }
 
-/// Those whose names are known before anything runs.
+/// Checks the output files whose names are known before anything runs.
 void require_distinct_files(const Options& options) {
   std::vector<NamedFile> outputs;
   const auto add = [&](const std::string& name) {
@@ -209,7 +208,7 @@ void run(const Options& options) {
     if (options.repeat > 1) fmt::print("\nRun {} of {}\n", i, options.repeat);
     run_once(options, options.repeat > 1 ? options.out / fmt::format("run-{}", i) : options.out, tally);
     if (options.repeat == 1) continue;
-    write_file_atomically(options.out / "tally.json", tally.json().dump(2) + "\n");  // whatever comes
+    write_file_atomically(options.out / "tally.json", tally.json().dump(2) + "\n");  // after every run
     fmt::print("\n{}", tally.text());
     std::fflush(stdout);
   }
@@ -218,7 +217,7 @@ void run(const Options& options) {
   }
 }
 
-/// What `--long` sets where nothing else is asked for.
+/// Sets the defaults of `--long` for the options that were not given.
 void run_at_length(CompareOptions& run, const CLI::App& command) {
   run.at_length = true;
   if (command.count("--seconds") == 0) run.seconds = 20;

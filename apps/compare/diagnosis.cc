@@ -19,9 +19,9 @@ using observe::Window;
 using Kind = Diagnosis::Kind;
 
 constexpr const char* kFromTheFirst = "the first iteration";
-/// An iteration that lasts so much longer than at first is noticed.
+/// An iteration that takes more than this multiple of the initial time is noticeable.
 constexpr double kNoticed = 1.2;
-/// Pauses below this share of the time are none to speak of.
+/// Pauses below this share of the time are not worth mentioning.
 constexpr double kPauseShare = 0.02;
 
 /// A symptom of a loop.
@@ -31,7 +31,7 @@ struct Part {
   std::string since;
 };
 
-/// The windows that were judged.
+/// The windows on which the verdict is based.
 std::vector<Window> judged_windows(const RunReport& report) {
   std::vector<Window> windows = main_windows(report);
   const auto warmup = std::min(static_cast<size_t>(report.time.warmup_windows), windows.size());
@@ -39,8 +39,8 @@ std::vector<Window> judged_windows(const RunReport& report) {
   return windows;
 }
 
-/// From which iteration on levels stay `kNoticed` times above that of the first tenth; empty where they
-/// don't. What does so as early as in the second tenth has grown from the beginning.
+/// The first iteration from which all levels stay above `kNoticed` times that of the first tenth; empty if
+/// there is none. A slowdown that starts in the first or second tenth counts as one from the beginning.
 std::string noticed_since(const Loop& loop, std::span<const Window> windows,
                           std::span<const double> levels_ns, double first_ns) {
   size_t from = windows.size();
@@ -50,8 +50,8 @@ std::string noticed_since(const Loop& loop, std::span<const Window> windows,
   return fmt::format("iteration {}", count_text(windows[from].first_iteration * loop.work_per_iteration));
 }
 
-/// By the statistic, means or medians, whose change is the largest; by the change alone where the levels at
-/// both ends, which other programs disturb, don't show it.
+/// Describes the slowdown by the statistic, means or medians, with the largest change. Gives the change alone
+/// if the levels at both ends, which other programs disturb, don't show it.
 std::optional<Part> slows_down(const Loop& loop, const RunReport& report) {
   if (report.time.kind != Flatness::kGrowing) return std::nullopt;
   const std::vector<Window> windows = judged_windows(report);
@@ -72,7 +72,7 @@ std::optional<Part> slows_down(const Loop& loop, const RunReport& report) {
   return Part{Kind::kSlowsDown, fmt::format("slows down by {:.1f} %", 100 * report.time.largest.change), ""};
 }
 
-/// When a level had begun to rise: a twentieth of what it gained was there.
+/// When a level began to rise: the point at which it had gained a twentieth of its total growth.
 std::string grows_since(const Loop& loop, const RunReport& report, const SeriesReport& series) {
   constexpr double kBegun = 0.05, kAtFirst = 0.1;
   const double threshold = series.first + kBegun * (series.last - series.first);
@@ -102,7 +102,7 @@ std::optional<Part> fills(const Loop& loop, const RunReport& report) {
     }
   };
   const SeriesReport* resident = grows("rss_bytes");
-  // Which rises at once, where a pool takes memory in large pieces.
+  // This rises at once, even if a pool takes memory in large pieces.
   const SeriesReport* in_use = grows("bytes_in_use");
   add(grows("disk_bytes"), "fills the disk,", grows("disk_bytes"));
   add(resident != nullptr ? resident : in_use, "takes more and more memory,",

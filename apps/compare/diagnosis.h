@@ -1,5 +1,5 @@
-// What is wrong with the loops of a scenario: what happens, since when, why, and what to do about it. The
-// lines that the command prints and the first screen of the page are made of it.
+// What is wrong with the loops of a scenario: the symptom, its start, its causes and the cure. The lines that
+// the command prints and the first screen of the page are made of this.
 #pragma once
 
 #include <span>
@@ -14,7 +14,7 @@ struct Diagnosis {
   enum class Kind {  // worst first
     kSlowsDown,      // the time of an iteration grows
     kFills,          // memory or disk grows
-    kSlow,           // against the cured form, from the first iteration on
+    kSlow,           // slower than the cured form, from the first iteration on
     kPauses,         // long iterations, periodically
     kTrainsWrongly,
   };
@@ -22,13 +22,13 @@ struct Diagnosis {
   std::string scenario;
   std::string loop;
   std::string what;   // "slows down from 425 us to 4.94 ms per iteration"
-  std::string since;  // "iteration 830", "the first iteration"; empty where it can't be told
+  std::string since;  // "iteration 830", "the first iteration"; empty if unknown
   std::string also;   // what else happens, "takes 16.4x the time of 'planned arena'"; may be empty
-  std::vector<observe::Cause> causes;  // but for the machine's; may be empty
+  std::vector<observe::Cause> causes;  // without causes in the machine; may be empty
 };
 
-/// One for each loop that needs one, worst first, else in the scenario's order. A cured loop has one only
-/// where its time, memory or disk was found growing.
+/// A diagnosis for each loop that needs one, worst first, otherwise in the scenario's order. A cured loop
+/// gets a diagnosis only if its time, memory or disk use was found growing.
 std::vector<Diagnosis> diagnoses_of(const ScenarioResult& result);
 /// Of all scenarios, worst first.
 std::vector<Diagnosis> diagnoses_of(std::span<const ScenarioResult> results);
@@ -37,7 +37,7 @@ std::vector<Diagnosis> diagnoses_of(std::span<const ScenarioResult> results);
 /// flat."
 std::string headline(std::span<const ScenarioResult> results);
 
-/// Time of one of the document's iterations where the recorded one takes `ns`.
+/// Time of one of the document's iterations if a recorded iteration takes `ns`.
 double per_iteration(const Loop& loop, double ns);
 /// "1,000".
 std::string count_text(int64_t count);

@@ -1,4 +1,4 @@
-// How a loop departs from what documents say it should be found to be.
+// How the findings for a loop deviate from what the documents say.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -50,7 +50,7 @@ void check_level(const observe::SeriesReport& series, std::span<const Flatness> 
                    kind == Flatness::kInconclusive});
 }
 
-/// Memory, disk and what must grow.
+/// Checks memory, disk use, and the series that is expected to grow.
 void check_levels(const Loop& loop, const RunReport& report, std::vector<Deviation>& found) {
   // Files come and go, which may leave it open whether their sum is flat.
   constexpr Flatness kNotGrowing[] = {Flatness::kFlat, Flatness::kInconclusive};
@@ -69,7 +69,7 @@ void check_levels(const Loop& loop, const RunReport& report, std::vector<Deviati
 void check_causes(const Loop& loop, const RunReport& report, std::vector<Deviation>& found) {
   const Expectation& expected = loop.expected;
   if (!expected.cause.empty() && !names_cause(report, expected.cause)) {
-    // A cause is named for a symptom; where that isn't decided, no cause can be.
+    // Causes are named for symptoms. If it isn't decided whether there is a symptom, no cause can be named.
     found.push_back({fmt::format("cause {}", cause_list(report)),
                      fmt::format("causes found: {}; expected '{}'", cause_list(report), expected.cause),
                      report.time.kind == Flatness::kInconclusive && report.causes.empty()});

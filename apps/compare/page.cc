@@ -18,10 +18,10 @@ using observe::Plot;
 using observe::PlotSeries;
 using observe::RunReport;
 
-/// Where `long-run`'s document says that training slows.
+/// The iteration at which the document of `long-run` says training becomes slow.
 constexpr int64_t kMarkedIteration = 1500;
 
-/// An iteration axis, on which runs of all lengths have a place.
+/// A plot over iterations, with an axis that fits runs of all lengths.
 Plot plot_over_iterations(const ScenarioResult& result, const std::string& what, const char* unit) {
   return {.title = fmt::format("{}: {}", result.scenario->name, what),
           .x_label = "iteration",
@@ -49,7 +49,7 @@ Plot time_plot(const ScenarioResult& result) {
   return plot;
 }
 
-/// What each loop took beyond its beginning; no series where none was sampled twice.
+/// The memory that each loop took since its beginning; no series for a loop with fewer than two samples.
 Plot memory_plot(const ScenarioResult& result) {
   Plot plot = plot_over_iterations(result, "memory taken since the loop began (resident)", "MB");
   for (size_t i = 0; i < result.loops.size(); ++i) {
@@ -81,12 +81,12 @@ Plot epochs_plot(const ScenarioResult& result, const std::string& title) {
   return plot;
 }
 
-/// A cell that carries its column's name along, for narrow screens (observe/export/page.cc).
+/// A table cell that also contains its column's name, for narrow screens (observe/export/page.cc).
 std::string cell(const char* column, const std::string& markup, const char* style = "prose") {
   return fmt::format("<td class=\"{}\" data-label=\"{}\">{}</td>", style, column, markup);
 }
 
-/// A line a cause; `none` where there is none.
+/// One line per cause; `none` if there is no cause.
 std::string lines_markup(std::span<const observe::Cause> causes, const char* none, const auto& text_of) {
   std::string text;
   for (const observe::Cause& cause : causes) text += fmt::format("<div>{}</div>", text_of(cause));

@@ -1,5 +1,5 @@
-// What `isochron compare` writes for readers: the page of all scenarios that ran, each loop beside its cured
-// form, and each scenario's figure by itself.
+// The pages that `isochron compare` writes: the page of all scenarios that ran, with each loop beside its
+// cured form, and each scenario's figure as a separate file.
 #pragma once
 
 #include <span>
@@ -9,11 +9,12 @@
 
 namespace isochron::apps {
 
-/// First what is wrong with which loop, since when, why and what to do; then scenario by scenario the loops,
-/// their time and memory over the run, their epochs, and each loop's own report. `device`: where they ran.
+/// The page starts with the diagnoses: which loop, symptom, start, causes and cure. Each scenario follows
+/// with its loops, their time and memory over the run, their epochs, and each loop's own report. `device`:
+/// where the scenarios ran.
 std::string compare_page(std::span<const ScenarioResult> scenarios, Device device);
 
-/// The scenario's figure as an SVG file; empty where no loop has a window to draw.
+/// The scenario's figure as an SVG file; empty if no loop has a window to draw.
 std::string scenario_figure(const ScenarioResult& result);
 
 /// "Ran on the CPU; no GPU was used."

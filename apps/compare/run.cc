@@ -22,31 +22,31 @@ namespace {
 using observe::Flatness;
 using observe::RunReport;
 
-/// Iterations that the recorder may see before a run without end in sight is stopped.
+/// Maximum number of recorded iterations; then a run that doesn't end is stopped.
 constexpr int64_t kIterationLimit = 50'000'000;
 
-/// Short enough that a loop of a tenth of a second has the samples that a verdict on its memory and disk
-/// needs.
+/// The sampling interval is short, so that even a loop of a tenth of a second has enough samples for a
+/// verdict on its memory and disk use.
 constexpr int64_t kSampleIntervalNs = 1'000'000;
 
-/// More than a recorder takes by itself: the loops are short, and every iteration that spikes is looked for.
+/// More than the recorder's defaults: the loops are short, and every iteration with a spike is examined.
 constexpr double kTimingShare = 0.05, kWatchingShare = 0.01;
 
-/// Short against the run, so that each part of it meets all moods of the machine; long against the
-/// milliseconds that threads which stood still take to spread over the cores again.
+/// Short compared with the run, so that changes of the machine affect each part of it alike. Long compared
+/// with the milliseconds that paused threads take to spread over the cores again.
 constexpr double kTurnSeconds = 0.2;
 
 /// The maximum time for making a table, as a multiple of the time it is given.
 constexpr double kTableTimes = 1.5;
 
-/// The next look at a loop that isn't settled comes when it has run so many times as long.
+/// An unsettled loop is judged again when its running time has grown by this factor.
 constexpr double kNextLook = 1.5;
 
-/// How often a loop takes turns with its twin after its run, and is judged.
+/// How often a loop alternates with its twin after its run and is judged again.
 constexpr int kLooksBeside = 3;
 
-/// Standard error of a level beside the twin, relative, from which more turns are worth their time: with two
-/// such levels nothing up to the bound is told from none.
+/// Relative standard error of a level beside the twin. Above it, more turns are worth their time: with two
+/// such levels, no change within the bound can be distinguished from no change.
 constexpr double kTwinErrorTooLarge = 0.008;
 
 constexpr int64_t kShortEpochNs = 5'000'000;  // about what a turn beside the twin takes
@@ -56,14 +56,14 @@ int64_t least_iterations(const Loop& loop, const CompareOptions& options) {
   return loop.min_iterations * (options.at_length ? kTimesAtLength : 1);
 }
 
-/// Whether its time is held against that of another process that stands still while it runs. One that is
-/// bound to grow needs none.
+/// Whether the loop's time is compared with that of a twin process, which is paused while the loop runs. A
+/// loop that is expected to grow needs no twin.
 bool has_twin(const Loop& loop, const CompareOptions& options) {
   if (options.iterations > 0 || loop.expected.leaves_time_open()) return false;
   return loop.max_iterations == 0 || loop.expected.allows(Flatness::kFlat);
 }
 
-/// A loop that ends by itself is judged on what there is, however fast the machine was through with it.
+/// A loop that ends by itself is judged on the available data, however short its run was.
 observe::ReportOptions report_options(const Loop& loop) {
   observe::ReportOptions options;
   if (loop.max_iterations > 0) options.time.min_seconds = options.levels.min_seconds = 0;
@@ -93,11 +93,11 @@ class Progress {
     add_to_turn();
     if (iterations_ % loop_.iterations_per_epoch == 0) end_epoch();
     if (more()) return true;
-    recorder_.sample();  // while what the loop holds is there; a short run has no other since its beginning
+    recorder_.sample();  // while the loop still holds its data; a short run may have no other sample
     return false;
   }
 
-  /// What was recorded, and what the loop says of it.
+  /// What was recorded, and the loop's notes.
   std::string record() const {
     observe::RunRecord record{.title = loop_.name, .parts = {}};
     record.parts.push_back({.run = run_data(recorder_, loop_.name, report_options(loop_))});
@@ -129,13 +129,13 @@ class Progress {
     return !ended || epochs_ < options_.epochs || iterations_ < least_iterations(loop_, options_);
   }
 
-  /// Turns hold whole epochs where these are short: what an epoch does once is then in each turn.
+  /// If epochs are short, turns contain whole epochs, so that work done once per epoch is part of each turn.
   bool amid_a_short_epoch() const {
     return iterations_ % loop_.iterations_per_epoch != 0 && epoch_ns_ < kShortEpochNs;
   }
 
-  /// What was timed since it was last done: an iteration, or an epoch of a loop that tells of its iterations
-  /// then.
+  /// Adds to the turn what was timed since the last call: an iteration, or an epoch if the loop reports its
+  /// iterations at the end of each epoch.
   void add_to_turn() {
     const observe::RunTotals& totals = recorder_.totals();
     if (warm_ && totals.timed_iterations > added_iterations_)
@@ -172,19 +172,19 @@ class Progress {
   observe::Recorder& recorder_;
   observe::Turns& turns_;
   const bool has_twin_;
-  bool in_run_;  // not beside the twin before it
+  bool in_run_;  // false during the turns with the twin before the run
   int64_t iterations_ = 0, run_iterations_ = 0;
   int epochs_ = 0;
   std::vector<double> epochs_ns_;
   bool ended_ = false;
   bool warm_ = false;
-  int64_t added_iterations_ = 0, added_ns_ = 0;  // what turns have, of the recorder's totals
+  int64_t added_iterations_ = 0, added_ns_ = 0;  // part of the recorder's totals already added to turns
   int64_t epoch_began_ns_;
   int64_t epoch_ns_ = kShortEpochNs;  // the time of the latest epoch
 };
 
 std::string run_loop(const Loop& loop, const CompareOptions& options, observe::Turns& turns) {
-  // What a faulty loop is warned of would stand among others' results.
+  // A faulty loop's warnings would otherwise appear among the results of others.
   if (!options.verbose) ::dup2(STDOUT_FILENO, STDERR_FILENO);
   observe::TurnSensors sensors;
   observe::Recorder recorder({.sample_interval_ns = kSampleIntervalNs,
@@ -234,7 +234,7 @@ class Running {
     if (!twin_) return;
     for (observe::Worker* worker : {worker_.get(), twin_.get()}) {
       while (!worker->ended() && worker->run(kTurnSeconds / 4).iterations == 0) continue;
-      // What counts as settling in a run's verdict.
+      // The longest warm-up that a run's verdict allows.
       if (!worker->ended()) worker->run(observe::FlatnessOptions{}.max_warmup * options_.seconds);
     }
     if (!worker_->ended() && !twin_->ended()) take_turns(turns_before_, more_seconds);
@@ -245,7 +245,7 @@ class Running {
            (twin_ ? turns_seconds() + observe::FlatnessOptions{}.max_warmup * options_.seconds : 0);
   }
 
-  /// `more_time`: beyond what every loop has, for a loop that ends by itself.
+  /// `more_time`: whether a loop that ends by itself may run longer than the time every loop gets.
   bool wants_turn(bool more_time) const {
     if (worker_->run_ended()) return false;
     if (options_.iterations > 0 || spent_ < options_.seconds) return true;
@@ -255,7 +255,7 @@ class Running {
   void turn() {
     const int64_t began_ns = now_ns();
     worker_->run(kTurnSeconds, spent_ == 0 && twin_);
-    // The first one makes data and plans too.
+    // The first turn also creates data and plans.
     spent_ += std::min(2 * kTurnSeconds, static_cast<double>(now_ns() - began_ns) * 1e-9);
     if (worker_->ended() || options_.iterations > 0) return;
     if (spent_ < next_look_ && !worker_->run_ended()) return;
@@ -263,7 +263,7 @@ class Running {
     next_look_ = std::max(next_look_ * kNextLook, spent_);
   }
 
-  /// Whether it is to be beside its twin again.
+  /// Whether the loop should run beside its twin again.
   bool wants_twin() const { return !turns_before_.empty() && !worker_->ended() && !result_.settled; }
   void look_beside_twin() {
     take_turns(data_.turns.after, 0);
@@ -273,7 +273,7 @@ class Running {
 
   std::string printed() const { return worker_->printed(); }
 
-  /// Ends the loop. A verdict that was found while the loop ran remains.
+  /// Ends the loop. Keeps a verdict that was found while the loop ran.
   LoopResult finish() {
     const bool found = looked_ && (result_.settled || !ends_);
     twin_.reset();
@@ -347,22 +347,22 @@ class Running {
   LoopResult result_{.report = {}, .notes = {}, .epochs_ns = {}, .deviations = {}, .settled = false};
 };
 
-/// A change that no second look has confirmed is none to speak of: the time was up before it.
+/// If a change was found only once, because the time was up before a second look, makes it inconclusive.
 void withdraw(LoopResult& result) {
   observe::FlatnessVerdict& time = result.report.time;
   if (result.settled || time.kind == Flatness::kInconclusive) return;
   time.reason = fmt::format("{} at the first look ({}), and no time left for a second one (--budget)",
                             flatness_name(time.kind), time.reason);
   time.kind = Flatness::kInconclusive;
-  time.iterations_to_decide = std::numeric_limits<double>::infinity();  // another look would
+  time.iterations_to_decide = std::numeric_limits<double>::infinity();  // only another look would decide
   result.report.evidence.set("time.growing", 0);
 }
 
-/// Holds each loop against its cured form.
+/// Compares each loop with its cured form.
 void compare_forms(ScenarioResult& result) {
   const std::vector<Loop>& loops = result.scenario->loops;
   for (LoopResult& loop : result.loops) withdraw(loop);
-  std::vector<RunReport> reports;  // as they are before any is held against another
+  std::vector<RunReport> reports;  // as they are before the comparison
   for (const LoopResult& loop : result.loops) reports.push_back(loop.report);
   for (size_t i = 0; i < loops.size(); ++i) {
     const Loop& other = held_against(*result.scenario, loops[i]);
@@ -380,7 +380,7 @@ void compare_forms(ScenarioResult& result) {
 using Clock = std::function<double()>;  // seconds
 using Loops = std::vector<std::unique_ptr<Running>>;
 
-/// On a terminal, one line that says what runs; gone when the scenario is done.
+/// On a terminal, one line that shows what is running; removed when the scenario is done.
 class StatusLine {
  public:
   explicit StatusLine(const Scenario& scenario) : scenario_(scenario), shown_(::isatty(STDERR_FILENO) == 1) {}
@@ -400,10 +400,10 @@ class StatusLine {
   bool shown_;
 };
 
-/// All parts of the runs of a scenario's loops, in turns.
+/// Runs all parts of a scenario's loops, alternating between loops.
 void run_loops(const Loops& loops, const CompareOptions& options, const StatusLine& status,
                const Clock& spent, double until) {
-  double usual = 0;  // of what is to come
+  double usual = 0;  // usual time of the remaining parts
   for (const std::unique_ptr<Running>& loop : loops) usual += loop->usual_seconds();
   for (const std::unique_ptr<Running>& loop : loops) {
     if (spent() >= until) break;
@@ -429,7 +429,7 @@ void run_loops(const Loops& loops, const CompareOptions& options, const StatusLi
   }
 }
 
-/// Made in a process of their own.
+/// Creates the tables in a process of their own.
 std::vector<observe::Table> tables_of(const Scenario& scenario, double seconds) {
   std::vector<observe::Table> tables;
   if (scenario.tables.empty()) return tables;

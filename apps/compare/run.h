@@ -1,5 +1,5 @@
-// Runs the loops of scenarios, each until a verdict is possible, and holds them against what they should be
-// found to be.
+// Runs the loops of scenarios, each until a verdict is possible, and compares the findings with the
+// expectations.
 #pragma once
 
 #include <functional>

@@ -54,7 +54,7 @@ std::string details_text(const ScenarioResult& result) {
   return text + fmt::format("\n{}\n", result.scenario->summary);
 }
 
-/// What departs from the expectation; what is inconclusive in one line.
+/// The deviations from the expectation; inconclusive findings are in one line.
 std::string findings_text(const ScenarioResult& result, const CompareOptions& options) {
   std::string text;
   std::vector<std::string> inconclusive;

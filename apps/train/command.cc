@@ -50,8 +50,8 @@ std::optional<StepRange> parse_steps(const std::string& text) {
 
 namespace {
 
-/// Opens the device before any work is done. Throws kUnsupported where it can't be had, and for what goes
-/// with the CPU alone.
+/// Opens the device before any work is done. Throws kUnsupported if the device is unavailable, and for
+/// options that are supported only on the CPU.
 void open_device(const TrainOptions& options) {
   require(!options.memory_limit || !options.device.is_cpu(), ErrorCode::kInvalidArgument, "train",
           "--memory-limit is for CUDA devices; name one with --device, or leave it out");
@@ -63,7 +63,7 @@ void open_device(const TrainOptions& options) {
   if (options.memory_limit) cuda::limit_memory(options.device, *options.memory_limit);
 }
 
-/// Checkpoints of two runs in one folder would be taken for one run's.
+/// Checkpoints of two runs in one folder would be mistaken for those of one run.
 void require_fresh_or_resumed(const TrainOptions& options) {
   if (options.checkpoint.empty() || options.resume) return;
   const auto found = train::newest_checkpoint(options.checkpoint);
@@ -102,7 +102,7 @@ std::string train_as_twin(const TrainableModel& model, TrainOptions options, obs
   options.memory_at.clear();
   options.require_flat = false;
   options.turns = &turns;
-  const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);  // its notices would be a second time
+  const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);  // its notices would be duplicates
   if (nowhere < 0 || ::dup2(nowhere, STDERR_FILENO) < 0) return {};
   try {
     model.train(options);
@@ -111,7 +111,7 @@ std::string train_as_twin(const TrainableModel& model, TrainOptions options, obs
   return {};
 }
 
-/// Of several ranks, the first prints, writes and judges; checkpoints are read by all.
+/// Only the first of several ranks prints, writes and judges; all ranks read checkpoints.
 void keep_quiet(TrainOptions& options) {
   for (std::filesystem::path* path :
        {&options.out, &options.json, &options.trace, &options.graphs, &options.tensorboard})
@@ -145,13 +145,13 @@ void train(const TrainableModel& model, TrainOptions options) {
     twin.emplace([&](observe::Turns& turns) { return train_as_twin(model, options, turns); });
     options.twin = &*twin;
   }
-  std::vector<std::shared_ptr<FolderLock>> locks;  // made behind the fork, which would hold them as well
+  std::vector<std::shared_ptr<FolderLock>> locks;  // created after the fork, as the child would hold them too
   const bool first = comm::world()->rank() == 0;
   if (!first) keep_quiet(options);
   if (!options.dry_run && first) {
-    make_folder(options.tensorboard);  // whose files bear the process in their names
+    make_folder(options.tensorboard);  // its files have the process id in their names
     locks = make_own_folders({options.out, options.graphs, options.checkpoint});
-    require_folder_of(options.json);  // which may be one of these
+    require_folder_of(options.json);  // its folder may be one of the folders above
     require_folder_of(options.trace);
     require_fresh_or_resumed(options);
   }

@@ -10,9 +10,9 @@ namespace isochron::apps {
 /// Thrown when a dry run has printed all it has to say; the command ends well.
 struct DryRunDone {};
 
-/// Prints what the parameters, the gradients, the optimizer's state and the rest of the arena take under SGD,
-/// RMSprop, Adam and `chosen`, for the largest batch of `data`. `functions` must update with `optimizer`,
-/// which is left changed.
+/// Prints the memory of the parameters, the gradients, the optimizer's state and the rest of the arena under
+/// SGD, RMSprop, Adam and `chosen`, for the largest batch of `data`. `functions` must update with
+/// `optimizer`, and this changes `optimizer`.
 [[noreturn]] void dry_run(const train::BatchFunctions& functions, train::Batches data,
                           optim::Optimizer& optimizer, const std::string& chosen,
                           const optim::StepOptions& step);

@@ -1,5 +1,5 @@
-// Classifiers of images: handwritten digits as they are, or scaled up to what larger networks expect; or the
-// photographs of CIFAR-10 where --data names their folder.
+// Image classifiers: handwritten digits, at their own size or scaled up for larger networks; or the
+// photographs of CIFAR-10 if --data names their folder.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -27,7 +27,7 @@ struct Images {
   std::string name;
 };
 
-/// What a network wants to see of the digits. CIFAR-10 is always 32 x 32 in colors.
+/// How a network needs the digits to be prepared. CIFAR-10 is always 32 x 32 in color.
 struct Wanted {
   int64_t side = 8;
   bool colors = false;

@@ -24,7 +24,7 @@ Optimizer amsgrad(double learning_rate, const StepOptions& step) {
   return with<optim::Adam>(optim::AdamOptions{.amsgrad = true}, learning_rate, step);
 }
 
-/// As usual for transformers: short memory of squares, decay of matrices alone.
+/// The usual settings for transformers: a low beta_2, and weight decay for matrices only.
 Optimizer adamw(double learning_rate, const StepOptions& step) {
   optim::AdamWOptions options{.beta_2 = 0.99};
   options.weight_decay = {.rate = 0.1, .applies = is_matrix};

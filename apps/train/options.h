@@ -36,14 +36,14 @@ struct TrainOptions {
   bool exact_sums = false;
   bool sync_batch_norm = false;
   std::optional<uint64_t> bucket_bytes;
-  double patience_seconds = 60;                // of ranks that wait for one, before they name it
+  double patience_seconds = 60;                // wait of ranks for another before they report it
   std::optional<double> patience_end_seconds;  // before the run ends; none: for ever
   bool dry_run = false;
   bool deterministic = false;
   bool require_flat = false;
-  std::optional<bool> beside_twin;  // else where flat is required and a twin can be had
-  observe::Worker* twin = nullptr;  // which runs beside this training,
-  observe::Turns* turns = nullptr;  // or whose this one is
+  std::optional<bool> beside_twin;  // unset: if require_flat is set and a twin is possible
+  observe::Worker* twin = nullptr;  // the twin beside this training; or null
+  observe::Turns* turns = nullptr;  // if this training is a twin: its turns
   bool enforce_sealed = false;
   std::vector<int64_t> memory_at;  // steps
   std::filesystem::path json;
@@ -51,7 +51,7 @@ struct TrainOptions {
   Precision precision = Precision::kF32;
   std::filesystem::path checkpoint;
   int checkpoint_epochs = 1;     // epochs between checkpoints
-  int64_t checkpoint_every = 0;  // steps between those besides; 0: none
+  int64_t checkpoint_every = 0;  // steps between additional checkpoints; 0: none
   bool weights_only = false;
   std::string checkpoint_name;          // a template; empty: by what is saved
   std::optional<int> keep_checkpoints;  // 0: all; none: by what is saved
@@ -59,7 +59,7 @@ struct TrainOptions {
   std::filesystem::path tensorboard;
   bool gradient_histograms = false;
   std::filesystem::path trace;
-  std::string trace_steps;  // "N" or "FROM:TO"; empty: chosen here
+  std::string trace_steps;  // "N" or "FROM:TO"; empty: the default steps
   std::filesystem::path graphs;
   Device device = {};
   std::optional<uint64_t> memory_limit;  // bytes of the device's memory; none: all there is

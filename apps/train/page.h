@@ -12,7 +12,7 @@ namespace isochron::apps {
 /// Bytes that are no UTF-8 as question marks: a sample of a model may break off within a character.
 std::string valid_text(const std::string& text);
 
-/// The rows of what the model is held against, aligned, a line each.
+/// The rows of the comparison with the model, aligned, one per line.
 std::string compared_text(const TrainOutcome& outcome);
 
 /// `summary`: the settings in one line for people.

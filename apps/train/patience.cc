@@ -18,8 +18,8 @@ namespace {
 constexpr const char* kFolder = "ranks";
 constexpr auto kLongestLook = std::chrono::seconds(10);
 
-/// Where a run can go on that is ended: a sentence. The file system may be what hangs, so the look has an
-/// end.
+/// A sentence that says from where an ended run can continue. The search has a time limit, because the file
+/// system may be what hangs.
 std::string way_on(const std::filesystem::path& folder, bool weights_only) {
   auto found = std::make_shared<std::promise<std::string>>();
   std::future<std::string> text = found->get_future();

@@ -1,4 +1,4 @@
-// `isochron train --patience`: what ranks say of one that stands still, and how the run ends for that.
+// `isochron train --patience`: what ranks report about a rank that hangs, and how this ends the run.
 #pragma once
 
 #include <memory>
@@ -11,8 +11,8 @@ namespace isochron::apps {
 
 /// For MPI's start and end.
 comm::LaunchWatchOptions patience_of(const TrainOptions& options);
-/// A collective call. Null where there is nothing to watch. Its files are in a folder `ranks` in that of
-/// --checkpoint, else of --out.
+/// A collective call. Returns null if there is nothing to watch. The files are in a folder `ranks` in that of
+/// --checkpoint, or else in that of --out.
 std::unique_ptr<comm::Watchdog> watch_ranks(const TrainOptions& options);
 
 }  // namespace isochron::apps

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kKept = 3;
 
-/// Weights alone are named by the epoch; by the step as well where those between epochs are saved.
+/// Names weights by the epoch, and also by the step if some are saved between epochs.
 std::string default_name(const TrainOptions& options) {
   return options.weights_only && options.checkpoint_every == 0 ? "cp-{epoch:04d}"
                                                                : "cp-{epoch:04d}-{total_steps:08d}";

@@ -13,7 +13,8 @@ namespace isochron::apps {
 /// Where the trained weights go, in the folder of `--checkpoint`.
 inline constexpr const char* kWeightsName = "weights.safetensors";
 
-/// Throws kInvalidArgument for a name that is none of a file directly in the folder, or that of the weights.
+/// Throws kInvalidArgument if the name isn't that of a file directly in the folder, or is that of the weights
+/// file.
 train::ModelCheckpointOptions checkpoint_options(const TrainOptions& options);
 
 /// Before each epoch and at the end, prints which checkpoints were written since.
@@ -30,7 +31,7 @@ class SavedLines : public train::Callback {
   void print();
 
  private:
-  std::mutex mutex_;  // of the next two: files are written by a thread of their own
+  std::mutex mutex_;  // guards the next two members: a separate thread writes files
   int saved_ = 0;
   std::string last_;
   int sink_;

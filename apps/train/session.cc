@@ -27,8 +27,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// Recorded unless the command says otherwise, as far as the first epoch goes: behind the first two, which
-// find caches cold.
+// The steps recorded by default, within the first epoch. They come after the first two steps, which run with
+// cold caches.
 constexpr StepRange kTracedSteps{3, 34};
 constexpr size_t kKernelsShown = 12;
 
@@ -69,7 +69,7 @@ TrainSession::TrainSession(const TrainOptions& options, const TrainSettings& set
                  .clock = takes_turns() ? observe::running_ns : now_ns,
                  .sensors = sensors_.get()}) {
   random::set_seed(options.seed);
-  nn::set_initializer_seed(options.seed);  // the same weights as before set_seed gave them a seed
+  nn::set_initializer_seed(options.seed);  // same weights as before set_seed seeded them too
 }
 
 /// Gradients in f16 would underflow without loss scaling.
@@ -117,7 +117,7 @@ std::vector<train::FitOptions::Setting> TrainSession::settings() const {
       {"--device", options_.device.str(), true},
       {"vector instructions", ops::vector_target(), true}};
   if (!data_checksum_.empty()) all.push_back({"content of the data", data_checksum_});
-  // The learning rate's way down depends on where it ends.
+  // The decay of the learning rate depends on the last epoch.
   if (settings_.decay) all.push_back({"--epochs", std::to_string(epochs_)});
   return all;
 }
@@ -193,13 +193,13 @@ void TrainSession::fit(train::Trainer& trainer, train::Batches data, train::FitO
   if (!options_.checkpoint.empty() && first_rank()) save_weights();
 }
 
-/// After the device failed, with all that wasn't saved.
+/// How to continue after the device failed and everything unsaved was lost.
 std::string TrainSession::way_on() {
   if (options_.checkpoint.empty())
     return "nothing was saved; to save checkpoints, name a folder with --checkpoint";
   try {
     if (checkpoints_) checkpoints_->flush();
-  } catch (const Error&) {  // then an older one is the last
+  } catch (const Error&) {  // then the last checkpoint is an older one
   }
   if (options_.weights_only) {
     return fmt::format("the weights saved so far are in {}; the run can't be resumed from them",

@@ -1,6 +1,6 @@
 // One run of `isochron train`: the options with a model's own settings filled in, the optimizer and its
-// schedule, the recorder, and what is printed and written at the end. What is trained, and on what, lies in
-// the files of the families.
+// schedule, the recorder, and the output at the end. The models and their data are in the files of the
+// families.
 #pragma once
 
 #include <functional>
@@ -45,11 +45,11 @@ std::unique_ptr<nn::Module> own(Model model) {
 struct TrainSettings {
   int epochs = 1;
   int64_t batch = 32;
-  int64_t steps_per_epoch = 0;  // 0: one pass
+  int64_t steps_per_epoch = 0;  // 0: one pass over the data
   std::string optimizer = "adam";
-  double learning_rate = 1e-3;  // with that optimizer
+  double learning_rate = 1e-3;  // for `optimizer`
   double warmup_share = 0;      // of all steps
-  bool decay = true;            // by half a cosine to nearly nothing
+  bool decay = true;            // half a cosine down to nearly 0
 };
 
 /// One row of the comparison with the trained model.
@@ -62,7 +62,7 @@ struct ComparedRow {
 struct TrainOutcome {
   std::string title = {};                  // of the page
   std::string task = {};                   // one sentence: data and question
-  std::string result = {};                 // one sentence: how it did against what it is compared with
+  std::string result = {};                 // one sentence: the result compared with the baselines
   std::vector<std::string> measures = {};  // of the rows below: "accuracy"
   std::vector<ComparedRow> compared = {};  // first this model
   nlohmann::ordered_json test = {};        // the same numbers by name, for programs
@@ -86,45 +86,45 @@ class TrainSession {
     return rows.shuffle(kShuffleRows, {.seed = options_.seed}).batch(batch_).prefetch();
   }
 
-  /// What was loaded, before it is changed: a run that goes on from this one's checkpoints must have the
-  /// same.
+  /// The loaded data, before it is changed. A run that resumes from this run's checkpoints must have the same
+  /// data.
   void trains_on(std::initializer_list<Tensor> data);
 
   optim::Optimizer& optimizer() { return optimizer_; }
-  /// Of functions that update with the session's optimizer, as train::supervised makes them, under its
-  /// schedule for training on `data`. Throws DryRunDone where a dry run is asked for.
+  /// A trainer for functions that update with the session's optimizer, as train::supervised makes them, under
+  /// its schedule for training on `data`. Throws DryRunDone if a dry run is requested.
   train::Trainer trainer(train::BatchFunctions functions, train::Batches data);
   void fit(train::Trainer& trainer, train::Batches data, train::FitOptions fit_options = {});
 
-  /// Prints and writes what came of it. Throws CheckFailed.
+  /// Prints and writes the outcome. Throws CheckFailed.
   void finish(const TrainOutcome& outcome);
 
  private:
   static constexpr int64_t kShuffleRows = 1 << 20;
 
   int64_t steps_per_epoch(train::Batches data) const;
-  /// Whether an epoch is so many steps, rather than a pass.
+  /// Whether an epoch is a fixed number of steps rather than a pass over the data.
   bool counts_steps() const { return options_.steps + settings_.steps_per_epoch > 0 || whole_updates(); }
-  /// Whether all ranks must have as many batches.
+  /// Whether all ranks must have the same number of batches.
   bool whole_updates() const { return options_.sync_batch_norm && optimizer_.group().size() > 1; }
   int64_t batches_per_update() const;
   std::string communication_text(const observe::RankData* ranks) const;
   bool first_rank() const { return optimizer_.group().rank() == 0; }
   optim::StepOptions step_options() const;
   std::vector<train::FitOptions::Setting> settings() const;
-  /// Saves and scalars as the options ask for.
+  /// Adds the callbacks that save checkpoints and write scalars, as the options say.
   void add_callbacks(std::vector<train::Callback*>& callbacks);
   /// Which steps are recorded, for the trace that is asked for and the table of kernels.
   train::FitOptions::TracedSteps traced_steps(int64_t steps_per_epoch);
   void write_trace();
   void save_weights();
-  /// Of this process and another: with its twin, or as one.
+  /// Whether this training takes turns with another process: with its twin, or as a twin.
   bool takes_turns() const { return options_.twin != nullptr || options_.turns != nullptr; }
-  /// Where there is a twin: its turns, and this training's beside it.
+  /// If there is a twin, sets up the turns between it and this training.
   void run_beside_twin(train::FitOptions& fit_options, int64_t steps_each);
   std::string way_on();
   void after_iteration(int64_t iterations_in_all);
-  /// Prints and writes what can be told of the run; null where no step was made.
+  /// Prints and writes the report of the run; null if no step was made.
   std::optional<observe::RunReport> judge(const TrainOutcome& outcome);
   /// `report` null: nothing was recorded.
   void write(const observe::RunReport* report, std::optional<observe::RunData> run,
@@ -141,7 +141,7 @@ class TrainSession {
   observe::Recorder recorder_;
   std::optional<observe::BesideTwin> beside_twin_;
   std::optional<observe::RunData> run_;  // where it ended before the training, which was beside its twin then
-  int64_t timed_iterations_ = 0, total_ns_ = 0;  // of the recorder's, what turns were told of
+  int64_t timed_iterations_ = 0, total_ns_ = 0;  // part of the recorder's totals reported to turns
   int64_t steps_per_epoch_ = 0;                  // 0: a pass over the data
   std::string data_checksum_;                    // of `trains_on`, where checkpoints are made
   train::History history_;

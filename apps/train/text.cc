@@ -48,7 +48,7 @@ data::Text load_text(const fs::path& path) {
   return data::read_text(own_text(), {.extensions = {".h", ".cc", ".md"}});
 }
 
-/// `functions` on (tokens, tokens one later), of batches of the windows' first places: the text lies in
+/// `functions` on (tokens, tokens one later), for batches of the windows' start positions: the text is in
 /// memory once, and each step gathers its windows from it.
 train::BatchFunctions on_windows(train::BatchFunctions functions, const data::Text& text, Device device) {
   const auto gathered = [](train::BatchFunction function, const Tensor& tokens) {

@@ -62,9 +62,9 @@ Kind per_window(std::string name, double rho, double deviation) {
           }};
 }
 
-/// A machine that is disturbed for stretches of `stretch` windows on average, a share of the time, and whose
-/// clock wanders by 2 %: the kernel then takes `kernel` times as long, the program `program` times, give or
-/// take 1 % a window.
+/// A machine that is disturbed for a share of the time, in stretches of `stretch` windows on average, and
+/// whose clock wanders by 2 %. While it is disturbed, the kernel takes `kernel` times as long and the program
+/// `program` times, give or take 1 % per window.
 struct Disturbance {
   double share;
   double stretch;
@@ -144,7 +144,7 @@ std::vector<Kind> kinds() {
   return all;
 }
 
-/// `make` gives the judging of one run.
+/// `make` returns a function that judges one run.
 void print_row_of(const std::string& name, double multiple, int count,
                   const std::function<std::function<FlatnessVerdict()>(uint64_t seed)>& make) {
   std::array<int, 4> said{};

@@ -20,8 +20,8 @@ struct Split {
   double statistic = -1;
 };
 
-/// Where the energy distance between what lies before and after is largest. The sums over pairs on either
-/// side and across are kept while the split moves on.
+/// The split with the largest energy distance between the values before and after it. The sums over pairs on
+/// either side and across are updated as the split moves.
 Split best_split(std::span<const double> values) {
   const size_t n = values.size();
   const auto distance_sum = [&](double value, size_t begin, size_t end) {

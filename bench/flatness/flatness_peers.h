@@ -1,5 +1,5 @@
-// What others ask of a series, to stand beside the verdict in flatness_rates: each says whether it would
-// raise an alarm.
+// Other tests of a series, to compare with the verdict in flatness_rates: each says whether it would raise an
+// alarm.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@ bool tenths_differ(std::span<const double> values, double bound);
 /// Mann-Kendall's test for a trend, at 5 %, as for independent values.
 bool mann_kendall_alarms(std::span<const double> values);
 
-/// A change point by energy statistics, at 5 % by 199 permutations, where the means on either side differ by
-/// more than `bound`: the first step of E-divisive, Matteson and James, "A Nonparametric Approach for
-/// Multiple Change Point Analysis of Multivariate Data", JASA 109, 2014. O(n^2) a permutation.
+/// A change point by energy statistics, at a level of 5 % with 199 permutations, if the means on either side
+/// differ by more than `bound`: the first step of E-divisive, Matteson and James, "A Nonparametric Approach
+/// for Multiple Change Point Analysis of Multivariate Data", JASA 109, 2014. O(n^2) per permutation.
 bool energy_change_point(std::span<const double> values, double bound, uint64_t seed);
 
 }  // namespace isochron::bench

@@ -36,7 +36,7 @@ using namespace isochron;
 using namespace isochron::observe;
 
 constexpr int64_t kRows = 64, kFeatures = 64;
-/// Of a run, before it is recorded: buffers grow, the kernel's choices are made, caches fill.
+/// Warm-up steps of a run before it is recorded: buffers grow, kernels are chosen, caches fill.
 constexpr int kWarmUp = 2000;
 
 Tensor random_tensor(Shape shape, uint64_t seed) {
@@ -73,7 +73,7 @@ struct Training {
   Captured<Step> replayed = capture(Step([this](const Tensor& a, const Tensor& b) { return step_of(a, b); }));
 };
 
-/// What a loop keeps, and walks over in every step: `reach` nodes of a list.
+/// The data that a loop keeps. Every step walks over the first `reach` nodes of a list.
 class History {
  public:
   explicit History(size_t nodes) : nodes_(nodes) {}
@@ -89,7 +89,7 @@ class History {
   std::list<double> nodes_;
 };
 
-/// How the walk's part of the largest grows over the run, from position 0 to 1.
+/// How the length of the walk, as a share of the longest, changes over the run, from position 0 to 1.
 struct Plant {
   const char* name;
   bool drifts;

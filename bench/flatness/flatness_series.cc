@@ -37,7 +37,7 @@ struct Run {
 /// A duration over the usual one, of iteration `i` at `position` in [0, 1).
 using Factor = std::function<double(Run& run, int i, double position)>;
 
-/// `draw` draws what holds for a whole run and gives the factor of its iterations.
+/// `draw` draws the parameters of a whole run and returns the factor for its iterations.
 SeriesClass series_class(std::string name, Truth truth, std::function<Factor(Run&)> draw) {
   return {
       std::move(name), truth, [draw = std::move(draw)](uint64_t seed) {

@@ -75,7 +75,7 @@ _resident_before = None
 
 
 def resident_mb():
-    """Resident memory of this process."""
+    """Resident memory of this process, in MB."""
     with open("/proc/self/statm", encoding="ascii") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") * 1e-6
 
@@ -114,7 +114,7 @@ def pipeline_rows():
 
 
 def time_calls(call, seconds):
-    """Nanoseconds of each call() for `seconds`, after a warm-up that is not counted."""
+    """Duration of each call() in nanoseconds, repeated for `seconds` after a warm-up that is not counted."""
     end = time.perf_counter() + WARMUP_SECONDS
     calls = 0
     while calls < WARMUP_CALLS or time.perf_counter() < end:
@@ -147,7 +147,7 @@ def measure_steps(step, framework_batches, seconds):
 
 
 def measure_epochs(epoch, seconds):
-    """Times epoch(), which visits every row once and returns the count of rows that it saw."""
+    """Times epoch(), which visits every row once and returns the number of rows it visited."""
     seen = epoch()
     if seen != EPOCH_ROWS:
         raise RuntimeError(f"an epoch saw {seen} rows of {EPOCH_ROWS}")
@@ -155,7 +155,7 @@ def measure_epochs(epoch, seconds):
 
 
 def measure_rows(epoch, seconds):
-    """Times epoch(), which visits all rows of pipeline_rows() and returns how many it saw."""
+    """Times epoch(), which visits all rows of pipeline_rows() and returns the number of rows it visited."""
     seen = epoch()
     if seen != PIPELINE_ROWS:
         raise RuntimeError(f"an epoch saw {seen} rows of {PIPELINE_ROWS}")
@@ -163,7 +163,9 @@ def measure_rows(epoch, seconds):
 
 
 def measure_growing(run, seconds):
-    """Times run(), which makes all iterations and returns the last x; every operation is exact, so x must be too."""
+    """Times run(), which runs all iterations and returns the last x. Every operation is exact, so x must
+    be exact too.
+    """
     expected = GROWING_START
     for _ in range(GROWING_ITERATIONS):
         expected = math.fmod(expected * 2.0, 7.0)
@@ -206,7 +208,9 @@ def parse(framework, cases, devices=False):
 
 
 def precision(arguments):
-    """As `isochron bench` names it; variants that compute in bf16 between f32 variables have it in their name."""
+    """The precision as `isochron bench` names it. Variants that compute in bf16 with f32 variables have
+    bf16 in their name.
+    """
     if arguments.case == "growing_graph":
         return "f64"
     return "mixed_bf16" if "bf16" in arguments.variant else "tf32" if "tf32" in arguments.variant else "f32"
@@ -228,6 +232,6 @@ def report(framework, version, arguments, durations_ns, extra):
         "p99_us": round(float(p99) / 1e3, 4),
         "min_us": round(float(durations_ns.min()) / 1e3, 4),
     }
-    if _resident_before is not None:  # model, data and what the framework keeps for them
+    if _resident_before is not None:  # model, data and the framework's memory for them
         record["memory_mb"] = round(resident_mb() - _resident_before, 1)
     print(json.dumps(record | extra), flush=True)

@@ -186,7 +186,7 @@ def epoch_by_steps():
 
 
 def epoch_by_scan():
-    """All full batches in one lax.scan, then the last one of 8 rows, in one compiled function."""
+    """Runs all full batches in one lax.scan, then the last batch of 8 rows, in one compiled function."""
     x, y = (jnp.asarray(part) for part in common.rows())
     whole = len(x) // common.EPOCH_BATCH * common.EPOCH_BATCH
 

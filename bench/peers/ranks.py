@@ -20,7 +20,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 def ranks_of_isochron(options, case):
-    """Microseconds of a step, of the wait for others in it, and bytes that a rank sends."""
+    """Microseconds of a step and of its wait for other ranks, and the bytes that a rank sends."""
     own = ["--oversubscribe", "--bind-to", "none"] if "openmpi" in options.mpirun or options.mpirun == "mpirun" else []
     command = [options.mpirun, *own, "-np", str(options.ranks), options.isochron, "bench", "--case", case, "--threads", "1",
                "--steps", str(STEPS[case]), "--json"]

@@ -63,7 +63,7 @@ def parse_arguments():
 
 
 def plan(arguments):
-    """[(label, command without --threads and --seconds)], and what is left out and why."""
+    """[(label, command without --threads and --seconds)], and the omitted peers with the reasons."""
     entries, missing = [], []
     place = [] if arguments.device == "cpu" else ["--device", arguments.device]
     for case in arguments.case:
@@ -87,7 +87,7 @@ def plan(arguments):
 
 
 def run_once(command, seconds):
-    """(records that the command printed, why there are none)."""
+    """(records that the command printed, the reason if there are none)."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=300 + 10 * seconds)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -110,7 +110,7 @@ def key_of(record):
 
 
 def run_rounds(entries, arguments):
-    """{key: [a record per round]}, and failures as {label: reason}; what has failed once isn't run again."""
+    """{key: [a record per round]}, and failures as {label: reason}. A command that failed isn't run again."""
     measured, failures, kept = {}, {}, {}
     for number in range(1, arguments.rounds + 1):
         for label, command in entries:
@@ -135,7 +135,7 @@ def run_rounds(entries, arguments):
 
 
 def combine(records):
-    """One record of several rounds: the median of every number, anything else from the first."""
+    """Merges the records of several rounds: the median of every number, and other values from the first."""
     result = {}
     for key, first in records[0].items():
         values = [record[key] for record in records]
@@ -194,7 +194,9 @@ def print_table(results):
 
 
 def check_losses(results):
-    """Names the peers whose loss after 20 steps isn't the others' or not finite: they'd be training another model."""
+    """Names the peers whose loss after 20 steps differs from the others' or isn't finite: they would be
+    training another model.
+    """
     odd = []
     for case in CASES:
         checked = [r for r in results if r["case"] == case and "loss_at_20" in r]
@@ -250,7 +252,7 @@ def main():
 
 
 def self_test():
-    """Of what needs no framework."""
+    """Tests the parts that need no framework."""
     def losses(**of_peers):
         return [{"case": "tiny", "peer": peer, "precision": "f32", "threads": threads, "loss_at_20": loss}
                 for peer, pairs in of_peers.items() for threads, loss in pairs]

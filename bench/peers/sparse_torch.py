@@ -65,7 +65,7 @@ class Torch:
 
 
 class Isochron:
-    """The program on so many threads, which waits between its turns."""
+    """The program on `threads` threads, which waits between its turns."""
 
     def __init__(self, a, optimizer, threads):
         command = [a.isochron, "--optimizer", optimizer]
@@ -96,7 +96,7 @@ def compare(a, optimizer):
         for threads in a.threads:
             results["Isochron", threads] = ours[threads].turn(a.steps)
             results["PyTorch", threads] = theirs.turn(a.steps, threads)
-        if round_ == 0:  # it warms up; after as many steps both losses are the same
+        if round_ == 0:  # the warm-up; after the same number of steps both losses are equal
             losses = [results[name, a.threads[0]][1] for name in ("Isochron", "PyTorch")]
             continue
         for key, (median, _) in results.items():

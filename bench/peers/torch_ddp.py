@@ -27,7 +27,7 @@ def arguments():
 
 
 def start(ranks):
-    """Every rank as a process, and the first one's exit status that isn't 0."""
+    """Runs every rank as a process, and returns the exit status of the largest magnitude."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -64,7 +64,7 @@ def train(options):
                           "ranks": options.ranks, "threads": options.threads, "p50_us": times[len(times) // 2] * 1e-3,
                           "min_us": times[0] * 1e-3}), flush=True)
     torch.distributed.barrier()
-    os._exit(0)  # with its own end PyTorch 2.15 aborts now and then: a thread of gloo's is still there
+    os._exit(0)  # PyTorch 2.15's own shutdown aborts now and then, because a gloo thread is still running
 
 
 if __name__ == "__main__":

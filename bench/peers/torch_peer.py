@@ -92,12 +92,12 @@ def stepper(case, variant):
     if "compile" in variant:
         mode = "reduce-overhead" if DEVICE == "cuda" else None
         loss_of = torch.compile(loss_of, mode=mode)
-        if not (DEVICE == "cuda" and isinstance(optimizer, torch.optim.SGD)):  # which 2.11 fails to compile there
+        if not (DEVICE == "cuda" and isinstance(optimizer, torch.optim.SGD)):  # PyTorch 2.11 can't compile it
             apply = torch.compile(optimizer.step, mode=mode)
 
     def step(x, y):
         if "compile" in variant:
-            torch.compiler.cudagraph_mark_step_begin()  # what the step before gave may be overwritten
+            torch.compiler.cudagraph_mark_step_begin()  # the results of the previous step may be overwritten
         optimizer.zero_grad(set_to_none=True)
         loss = loss_of(x, y)
         loss.backward()

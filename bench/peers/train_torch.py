@@ -95,7 +95,7 @@ def load_co2(window=104):
 
 
 def texts_below(folder):
-    """The files that `isochron train gpt` reads there: neither hidden, nor linked, nor with NUL bytes."""
+    """The files that `isochron train gpt` reads there: no hidden files, no links, no files with NUL bytes."""
     shown = lambda path: not any(part.startswith(".") for part in path.relative_to(folder).parts)
     below = sorted(p for p in folder.rglob("*") if p.is_file() and not p.is_symlink() and shown(p))
     return [p for p in below if b"\0" not in p.read_bytes()]

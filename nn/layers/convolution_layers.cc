@@ -58,7 +58,7 @@ Tensor ConvolutionLayer::forward(const Tensor& x) {
     if (parameters_.bias) {
       bias_ = make_parameter("bias", {x.dtype(), {channels.result}}, parameters_.bias_initializer);
     }
-    kernel_ = std::move(kernel);  // last: a failed build is begun anew
+    kernel_ = std::move(kernel);  // last, so that a failed build is started again
   }
   const Tensor bias = bias_.defined() ? bias_.tensor() : Tensor();
   return activate(compute(x, kernel_, bias), parameters_.activation);

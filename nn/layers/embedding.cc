@@ -18,7 +18,7 @@ void check_table(std::string_view where, int64_t count, int64_t width, const Opt
           "padding_idx {} is no row of {}", *options.padding_idx, count);
 }
 
-/// What `options` say, but that the padding's row begins as zeros.
+/// The initializer that `options` give, with zeros in the padding row.
 template <typename Options>
 Initializer initializer_of(const Options& options) {
   if (!options.padding_idx) return options.initializer;

@@ -56,7 +56,7 @@ Tensor Dense::forward(const Tensor& x) {
     require_input(x, kind(), 2);
     auto kernel = make_parameter("kernel", {x.dtype(), {x.extent(-1), units_}}, options_.kernel_initializer);
     if (options_.bias) bias_ = make_parameter("bias", {x.dtype(), {units_}}, options_.bias_initializer);
-    kernel_ = std::move(kernel);  // last: a failed build is begun anew
+    kernel_ = std::move(kernel);  // last, so that a failed build is started again
   }
   const Tensor y = product(x);
   return activate(bias_.defined() ? y + bias_ : y, activation_);

@@ -43,7 +43,7 @@ void BatchNorm::build_parameters(const Tensor& x) {
   const DType averaged = is_half(x.dtype()) ? DType::kF32 : x.dtype();  // small steps get lost in 16 bits
   moving_variance_ = Variable(ones(spec.shape, averaged), "moving_variance", false);
   moving_mean_ =
-      Variable(zeros(spec.shape, averaged), "moving_mean", false);  // last: a failed build begins anew
+      Variable(zeros(spec.shape, averaged), "moving_mean", false);  // last, so that a failed build restarts
 }
 
 Tensor BatchNorm::forward(const Tensor& x) {
@@ -70,7 +70,7 @@ Tensor BatchNorm::forward(const Tensor& x) {
   return y;
 }
 
-/// Towards the moments of a batch, its variance times `unbiased`.
+/// Moves the averages towards the moments of a batch; the variance is multiplied by `unbiased`.
 void BatchNorm::move_averages(const Moments& moments, double unbiased) const {
   const auto move = [&](const Variable& average, const Tensor& towards, double factor) {
     average.assign(average.tensor() * options_.momentum +

@@ -80,7 +80,7 @@ void Recurrent::build_direction(Direction& direction, const Tensor& x) {
         parameter("bias", bias_shape(gates_, units_),
                   bias_values(options_.bias_initializer, gates_, units_, options_.unit_forget_bias));
   }
-  direction.kernel = std::move(kernel);  // last: a failed build is begun anew
+  direction.kernel = std::move(kernel);  // last, so that a failed build is started again
 }
 
 Tensor Recurrent::run_direction(size_t index, const Tensor& x, const RecurrentInputs& inputs,

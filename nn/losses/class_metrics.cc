@@ -23,7 +23,7 @@ void require_equal_shapes(const Tensor& prediction, const Tensor& target, std::s
           target.spec().str());
 }
 
-/// 1 or 0 in f64 for truths.
+/// Truth values as 1 or 0 in f64.
 Tensor in_f64(const Tensor& truths) { return cast(truths, DType::kF64); }
 
 /// One weight an element of `shape`, as a list.
@@ -146,8 +146,8 @@ double roc_area(const Point& higher, const Point& lower) {
          (lower.false_positives - higher.false_positives);
 }
 
-/// That under the precision-recall curve, in units of positives. Between two thresholds true positives grow
-/// in proportion to all positives p, tp = intercept + slope p, so the precision tp / p, integrated over
+/// The area under the precision-recall curve, in units of positives. Between two thresholds true positives
+/// grow in proportion to all positives p, tp = intercept + slope p, so the precision tp / p, integrated over
 /// recall, gives a logarithm.
 double precision_recall_area(const Point& higher, const Point& lower) {
   const double fewer = higher.true_positives + higher.false_positives;
@@ -177,7 +177,7 @@ void AreaUnderCurve::update(const Tensor& prediction, const Tensor& target, cons
   const Tensor valid = logical_and(p >= 0.0, p <= 1.0 + kRounding);
   // The threshold at index 0 lies below 0, index i at i / (thresholds - 1), the last above 1.
   const double last = static_cast<double>(thresholds_ - 1);
-  // A prediction at a threshold, but for the rounding of f32, doesn't exceed it.
+  // Apart from the rounding of f32, a prediction equal to a threshold doesn't exceed it.
   constexpr double kGridRounding = 1e-7;
   const Tensor exceeded = clip(ceil(p * last - kGridRounding * last), 1, last);
   const Tensor bin = cast(where(valid, exceeded, scalar(-1, DType::kF64)), DType::kI64);
@@ -188,7 +188,8 @@ void AreaUnderCurve::update(const Tensor& prediction, const Tensor& target, cons
 }
 
 double AreaUnderCurve::result() const {
-  // Bin b holds what exceeds b thresholds: from the highest threshold down, the positives grow by a bin.
+  // Bin b counts the predictions that exceed b thresholds. From each threshold to the next lower one, the
+  // positives grow by one bin.
   const Tensor of_positives = sum_of(kPositives), of_negatives = sum_of(kNegatives);
   const auto positives = of_positives.span<double>(), negatives = of_negatives.span<double>();
   Point higher;

@@ -47,7 +47,8 @@ Tensor moved(const Tensor& x, int64_t by, double fill) {
   return narrow(pad(x, {0, by}, {0, 0}, fill), 1, 0, x.extent(1));
 }
 
-/// Blanks before, between and after the labels (N, L): (N, 2 L + 1). What is no label is a blank.
+/// Blanks before, between and after the labels (N, L): (N, 2 L + 1). Positions beyond a sequence's labels are
+/// blanks.
 Tensor with_blanks(const Tensor& labels, const Tensor& label_lengths, int64_t blank) {
   const int64_t samples = labels.extent(0), count = labels.extent(1);
   const Tensor blanks = constant(full({}, static_cast<double>(blank), DType::kI64));

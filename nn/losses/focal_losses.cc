@@ -11,15 +11,15 @@
 namespace isochron::nn {
 namespace {
 
-/// miss^gamma. A miss counts as at least a number at which f32 holds the power's gradients, of gammas below 1
-/// the second ones too: miss^-2.
+/// miss^gamma. `miss` is clamped to a minimum for which f32 can represent the power's gradients; for gammas
+/// below 1, also the second gradients: miss^-2.
 Tensor focus(const Tensor& miss, double gamma, std::string_view loss) {
   require(gamma >= 0, ErrorCode::kInvalidArgument, loss, "gamma must be at least 0, got {}", gamma);
   constexpr double kSmallest = 1.2e-38, kSmallestOfRoots = 1e-18;
   return pow(maximum(miss, gamma < 1 ? kSmallestOfRoots : kSmallest), gamma);
 }
 
-/// Of widened targets, probabilities that they are 1 and 0, and cross-entropies.
+/// The loss from widened targets, the probabilities that they are 1 and 0, and the cross-entropies.
 Tensor binary_focal(const Tensor& t, const Tensor& yes, const Tensor& no, const Tensor& cross_entropy,
                     DType dtype, const BinaryFocalOptions& options, std::string_view loss) {
   // 1 - p_t, without a difference of nearly equal numbers.
@@ -33,7 +33,7 @@ Tensor binary_focal(const Tensor& t, const Tensor& yes, const Tensor& no, const 
   return reduce_widened(losses, dtype, reduction_of(options));
 }
 
-/// Of widened targets, probabilities of not being a class, and logarithms of being one.
+/// The loss from widened targets, the probabilities of not being a class, and the logarithms of being one.
 Tensor categorical_focal(const Tensor& t, const Tensor& others, const Tensor& log_p, const Tensor& prediction,
                          const CategoricalFocalOptions& options, std::string_view loss) {
   const Tensor zero = scalar(0, t.dtype());

@@ -45,7 +45,7 @@ Tensor gaussian_nll(const Tensor& prediction, const Tensor& target, const Tensor
   require_floating(prediction, variance, kName);
   require(options.eps > 0, ErrorCode::kInvalidArgument, kName, "eps must be > 0, got {}", options.eps);
   const Tensor v = widened(variance);
-  // The larger one, with the gradient of v; an infinite v less itself would be NaN.
+  // The larger of the two, with the gradient of v. Subtracting an infinite v from itself would give NaN.
   const Tensor least = where(v > options.eps, v, options.eps + (v - stop_gradient(v)));
   Tensor losses = 0.5 * (log(least) + square(widened(prediction) - widened(target)) / least);
   if (options.full) losses = losses + 0.5 * std::log(2 * std::numbers::pi);

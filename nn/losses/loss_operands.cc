@@ -80,7 +80,7 @@ Tensor reduce_widened(const Tensor& losses, DType dtype, LossOptions options) {
 }
 
 Tensor cosine_of_angle(const Tensor& a, const Tensor& b) {
-  constexpr double kSmallestSquare = 1e-12;  // which f16 doesn't hold, nor the squares of much
+  constexpr double kSmallestSquare = 1e-12;  // not representable in f16, nor are many squares
   const auto inverse_length = [](const Tensor& x) {
     return rsqrt(maximum(sum(square(x), {-1}), kSmallestSquare));
   };

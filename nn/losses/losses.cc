@@ -69,7 +69,7 @@ Tensor reduce_losses(const Tensor& losses, const LossOptions& options) {
   const Tensor& weights = options.sample_weights;
   const bool mean_of_all =
       options.reduction == Reduction::kMean && options.per_sample == Reduction::kMean && !weights.defined();
-  if (mean_of_all) return mean(losses);  // the mean of means of equally many
+  if (mean_of_all) return mean(losses);  // equals the mean of the samples' means, as all have the same size
   Tensor weighted = within_samples(losses, options.per_sample);
   Tensor column;
   if (weights.defined()) {
@@ -97,12 +97,12 @@ namespace {
 /// Losses of rows, (N, ...).
 struct Rows {
   Tensor losses;
-  Tensor counted = {};  // 1 or, for rows that are left out, 0; undefined: all 1
+  Tensor counted = {};  // 1, or 0 for rows that are left out; undefined: all 1
   Tensor weights = {};  // by class; undefined: all 1
 };
 
-/// The rows' losses reduced. Where rows are left out or weighed, means divide by what counts of all rows,
-/// unless those of a sample are summed.
+/// Reduces the rows' losses. If rows are left out or weighted, means divide by the count or weight of all
+/// rows, unless the losses within a sample are summed.
 Tensor reduce_rows(const Rows& rows, const LossOptions& options) {
   const bool weighted = options.reduction == Reduction::kWeightedMean;
   const bool mean_of_rows = options.reduction == Reduction::kMean && options.per_sample != Reduction::kSum;
@@ -267,7 +267,7 @@ Tensor binary_cross_entropy(const Tensor& probabilities, const Tensor& targets,
   Tensor losses = isochron::binary_cross_entropy(probabilities, t);
   if (options.positive_weight.defined()) {
     const Tensor weight = require_broadcast(options.positive_weight, probabilities, "positive weight", kName);
-    // What a target of 1 alone costs, t times, is there once already.
+    // The cost of a target of 1, times t, is already included once.
     losses = losses + (weight - 1.0) * t * isochron::binary_cross_entropy(probabilities, ones_like(t));
   }
   return reduce_losses(losses, reduction_of(options));

@@ -31,7 +31,7 @@ void require_label_of_each(const Tensor& scores, const Tensor& labels) {
           "accuracy", "labels must be i32 or i64, got {}", labels.spec().str());
 }
 
-/// The classes that target distributions stand for.
+/// The classes that target distributions represent.
 Tensor labels_of(const Tensor& scores, const Tensor& targets) {
   require_same_shape(scores, targets, "accuracy");
   require(scores.rank() >= 2, ErrorCode::kShapeMismatch, "accuracy",
@@ -59,7 +59,7 @@ void Metric::reset() {
 Tensor Metric::sum_of(size_t index) const {
   require(graph::Capture::current() == nullptr, ErrorCode::kCaptureViolation, "metric",
           "result() is read between steps, not in a capture");
-  const UnsealedScope reading;  // of a device, which takes memory for it
+  const UnsealedScope reading;  // reading from a device allocates memory
   return to_device(state_[index].tensor(), {});
 }
 
@@ -139,7 +139,7 @@ void TopKCategoricalAccuracy::update(const Tensor& scores, const Tensor& targets
 }
 
 namespace {
-/// In f64 where the dtype may not hold it, or its square.
+/// prediction - target, in f64 if the dtype can't represent it or its square.
 Tensor difference(const Tensor& prediction, const Tensor& target, std::string_view metric) {
   require_same_shape(prediction, target, metric);
   const DType dtype = prediction.dtype();

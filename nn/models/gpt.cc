@@ -122,7 +122,7 @@ std::vector<int64_t> generate(Gpt& model, std::span<const int64_t> prompt, const
   Tensor window = empty({DType::kI64, {1, sizes.context}});
   Rng rng(options.seed ? *options.seed : default_seed("generate"));
   for (int64_t i = 0; i < options.count; ++i) {
-    // Padding stands behind the text, where a causal model doesn't see it.
+    // Padding comes after the text, where a causal model doesn't see it.
     const size_t seen = std::min(text.size(), static_cast<size_t>(sizes.context));
     const std::span<int64_t> tokens = window.span<int64_t>();
     std::fill(std::copy(text.end() - static_cast<std::ptrdiff_t>(seen), text.end(), tokens.begin()),

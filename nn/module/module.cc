@@ -12,13 +12,13 @@
 namespace isochron::nn {
 namespace {
 
-constexpr int kDeepest = 256;  // modules within each other
+constexpr int kDeepest = 256;  // maximum nesting of modules
 thread_local int t_nested_lists = 0;
 
 thread_local bool t_training = true;
 thread_local std::vector<Module*> t_entered;  // whose scopes are open, the innermost last
 
-/// The innermost module that an error went through since a scope was last opened.
+/// The innermost module that an error left, since a scope was last opened.
 struct FailedIn {
   std::string scope;
   std::string kind;
@@ -62,7 +62,7 @@ void collect(Module& module, Roles roles, const std::string& path, Module::Named
   }
 }
 
-/// The form of `forward` that takes so many inputs.
+/// Reports that `forward` has no form with `count` inputs.
 [[noreturn]] void fail_without_forward(const Module& module, size_t count) {
   static constexpr std::string_view kInputs[] = {"const Tensor& x", "const Tensor& a, const Tensor& b",
                                                  "const Tensor& a, const Tensor& b, const Tensor& c",
@@ -141,7 +141,7 @@ void Module::name_members(const std::string& before) {
         child.path_.empty() || child.moved_ || child.path_ == fmt::format("{}{}/", before, member.name);
     if (!ours) continue;
     if (child.path_ == path && !child.moved_) {
-      child.name_members(path);  // some may have come since
+      child.name_members(path);  // members may have been added since
       continue;
     }
     child.name_ = member.name;

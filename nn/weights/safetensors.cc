@@ -25,12 +25,12 @@ constexpr uint64_t kLengthBytes = 8;
 
 constexpr std::string_view kDtypeNames[kDTypeCount] = {"F64", "F32", "F16", "BF16",
                                                        "I64", "I32", "U8",  "BOOL"};
-/// Dtypes of the format that a tensor here can't have.
+/// Dtypes of the format that tensors here don't support.
 constexpr std::string_view kForeignDtypes[] = {"I8",      "U16",     "I16",         "U32",        "U64",
                                                "C64",     "F4",      "F6_E2M3",     "F6_E3M2",    "F8_E5M2",
                                                "F8_E4M3", "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ"};
 
-/// Characters, counted as they are taken, so that what the parser refuses has a place.
+/// Counts characters as the parser reads them, so that its errors have a position.
 class CountingIterator {
  public:
   using iterator_category = std::input_iterator_tag;
@@ -58,8 +58,8 @@ class CountingIterator {
   const char** last_;
 };
 
-/// Takes the header's parts as the parser finds them, and refuses at once what doesn't belong there: no
-/// document is built, so neither nesting nor sizes of a hostile one cost anything.
+/// Takes the header's parts as the parser finds them, and rejects invalid ones at once. No document is built,
+/// so neither the nesting nor the sizes of a hostile header cost anything.
 class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
  public:
   HeaderReader(std::string_view json, std::string where) : json_(json), where_(std::move(where)) {}
@@ -197,7 +197,7 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
     offset_count_ = 0;
   }
   uint64_t offset() const { return kLengthBytes + static_cast<uint64_t>(position_ - json_.data()); }
-  /// The beginning of a text from the file, for an error.
+  /// The beginning of a text from the file, to quote in an error.
   static std::string shown(std::string_view text) {
     constexpr size_t kShown = 100;
     return std::string(text.substr(0, kShown)) + (text.size() > kShown ? "..." : "");

@@ -7,7 +7,7 @@
 namespace isochron::nn::weight_tables {
 namespace {
 
-/// Ours (window..., 1, channels * multiplier), theirs (window..., channels, multiplier).
+/// Our kernel: (window..., 1, channels * multiplier). Theirs: (window..., channels, multiplier).
 WeightRule depthwise(std::string kind) {
   const auto with_last = [](const Tensor& x, int64_t before_last, int64_t last) -> Tensors {
     Dims shape = x.shape();
@@ -27,8 +27,8 @@ WeightRule depthwise(std::string kind) {
           }};
 }
 
-/// The rows of ours, kernel or bias, that holds one or more projections beside each other: theirs are apart,
-/// with the last axis split into heads.
+/// The rules for our kernel or bias that holds one or more projections side by side. Theirs are separate
+/// tensors with the last axis split into heads.
 template <typename Attention>
 WeightRule projections(std::string kind, const std::string& ours, std::vector<std::string> theirs) {
   const size_t slash = ours.find('/');
@@ -61,7 +61,7 @@ WeightRule projections(std::string kind, const std::string& ours, std::vector<st
           }};
 }
 
-/// The mixing of heads: ours (heads * head width, width), theirs (heads, head width, width).
+/// The output projection. Ours: (heads * head width, width). Theirs: (heads, head width, width).
 template <typename Attention>
 WeightRule mixing(std::string kind) {
   return {std::move(kind),
@@ -98,7 +98,7 @@ Rules keras_rules() {
     for (const std::string member : {"kernel", "recurrent_kernel", "bias"}) {
       const std::string theirs = kind + "_cell/" + member;
       rules.push_back(renamed(kind, member, theirs));
-      // The wrapper Bidirectional around one layer; stacks are layers of their own there.
+      // The wrapper Bidirectional around one layer. In Keras, stacked layers are separate layers.
       rules.push_back(renamed(kind, "layer_0/forward/" + member, "forward_@/" + theirs));
       rules.push_back(renamed(kind, "layer_0/backward/" + member, "backward_@/" + theirs));
     }

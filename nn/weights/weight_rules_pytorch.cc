@@ -24,7 +24,7 @@ WeightRule gates(std::string kind, std::string ours, std::string theirs, const D
       [back = inverse(order)](const Tensor& x) { return reorder_blocks(transpose(x), back); });
 }
 
-/// Ours is one bias, theirs one beside each kernel, which are added: saved as ours and zeros.
+/// Ours is one bias. Theirs is one bias for each kernel, and the two are added. Saved as ours and zeros.
 WeightRule summed_biases(std::string kind, std::string ours, std::vector<std::string> theirs) {
   return {std::move(kind),
           {std::move(ours)},
@@ -35,7 +35,7 @@ WeightRule summed_biases(std::string kind, std::string ours, std::vector<std::st
           [](const Module&, const Tensors& parts) -> Tensors { return {parts[0] + parts[1]}; }};
 }
 
-/// Ours (2, gates * units), theirs a bias of each row, with the gates in `order`.
+/// Ours: (2, gates * units). Theirs: one bias for each row of ours, with the gates in `order`.
 WeightRule stacked_biases(std::string kind, std::string ours, std::vector<std::string> theirs,
                           const Dims& order) {
   return {std::move(kind),
@@ -50,7 +50,7 @@ WeightRule stacked_biases(std::string kind, std::string ours, std::vector<std::s
           }};
 }
 
-/// The rows of one layer in one direction, whose names have `prefix` here and `suffix` there.
+/// Adds the rules for one layer in one direction. `prefix` is part of our names, `suffix` of theirs.
 void add_recurrent_rules(Rules& rules, const std::string& kind, const std::string& prefix,
                          const std::string& suffix) {
   const bool lstm = kind.starts_with("lstm");
@@ -76,7 +76,7 @@ WeightRule packed_projection(const std::string& member, std::string theirs) {
             const int64_t widths[] = {attention.query_width(), 2 * attention.key_width()};
             return cut(turned(parts[0]), widths);
           },
-          [kernel](const Tensors& ours) {  // else the memory has a width of its own
+          [kernel](const Tensors& ours) {  // false: the memory has another width
             return !kernel || ours[0].extent(0) == ours[1].extent(0);
           }};
 }

@@ -17,7 +17,7 @@ struct Slot {
   WeightRule rule;
   std::vector<std::string> names;  // in the file, one for each of the rule's
 
-  /// On the CPU, where ops run one by one, wherever the variables are.
+  /// The tensors in the file's form, on the CPU wherever the variables are; ops run one by one there.
   std::vector<Tensor> theirs() const {
     std::vector<Tensor> ours;
     for (const Variable& variable : variables) ours.push_back(to_device(variable.tensor(), {}));
@@ -30,7 +30,7 @@ struct Slots {
   std::set<std::string> read_over;  // names in the file
 };
 
-/// Adds all variables below a module by their paths, those of several names under each.
+/// Adds all variables below a module by their paths. A variable with several names is added under each.
 void collect_paths(Module& module, const std::string& path, std::map<std::string, Variable>& found) {
   for (const Members::Member& member : Members(module, path)) {
     if (member.child)
@@ -47,7 +47,7 @@ std::string numbered(const std::string& text, const std::string& number) {
   return result;
 }
 
-/// The numbers for which a path of `paths` reads as `pattern` does; one empty number where it has no "#".
+/// The numbers for which `pattern` matches a path of `paths`; one empty number if it has no "#".
 std::set<std::string> numbers_in(const std::string& pattern, const std::map<std::string, Variable>& paths) {
   const size_t mark = pattern.find('#');
   if (mark == std::string::npos) return {""};
@@ -140,7 +140,8 @@ class SlotCollector {
     std::vector<std::string> names;
     for (const std::string& theirs : rule.theirs) names.push_back(file_name(theirs));
     for (const std::string& ours : rule.ours) claimed_.insert(path_ + ours);
-    // What is shared is held by its first name; where a file has it under others too, they are the same.
+    // A shared variable is stored under its first name. If a file also has it under other names, the values
+    // are equal.
     if (known(variables[0])) {
       slots_.read_over.insert(names.begin(), names.end());
     } else {
@@ -155,7 +156,7 @@ class SlotCollector {
 
   std::string child_name(const std::string& name, const Module& child) {
     const int position = position_;
-    // Elsewhere an activation in a layer is a layer after it.
+    // In other frameworks, an activation in a layer is a separate layer after it.
     position_ += child.has_activation() ? 2 : 1;
     if (module_->kind() != "sequential") return name;
     if (naming_.convention == Convention::kPyTorch) return fmt::format("{}", position);
@@ -165,7 +166,7 @@ class SlotCollector {
     const std::string_view wrapper = wrapper_name(naming_.convention, child);
     return wrapper.empty() ? layer_name_ : next_name(wrapper);
   }
-  /// Kinds of ours may have one name there.
+  /// Several of our kinds may have the same name in the file.
   std::string next_name(std::string_view theirs) {
     const int number = counts_[std::string(theirs)]++;
     return number == 0 ? std::string(theirs) : fmt::format("{}_{}", theirs, number);

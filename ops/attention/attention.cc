@@ -94,14 +94,14 @@ std::vector<TensorSpec> infer_gradient(const OpCall& call) {
   return {call.inputs.begin(), call.inputs.begin() + static_cast<std::ptrdiff_t>(heads)};
 }
 
-/// The op's definition in other ops, with whole score matrices: by it the op is differentiated where its
-/// kernels don't serve. Heads as (N, K, H / K, length, D).
+/// The op defined by other ops, with whole score matrices. It is used to differentiate the op where its
+/// kernels don't apply. Heads are (N, K, H / K, length, D).
 class Composition {
  public:
   /// `mask` may be undefined.
   Composition(const AttentionShape& s, std::span<const Tensor> heads, const Tensor& mask) : s_(s) {
     const Tensor& first = heads[0];
-    // Scaled first: in 16 bits products may be too large.
+    // Scale before the product, which may overflow in 16 bits.
     q_ = grouped(s.packed ? narrow(first, 2, 0, s.heads) : first, s.heads / s.key_heads);
     k_ = grouped(s.packed ? narrow(first, 2, s.heads, s.key_heads) : heads[1], 1);
     v_ = grouped(s.packed ? narrow(first, 2, s.heads + s.key_heads, s.key_heads) : heads[2], 1);
@@ -150,7 +150,7 @@ class Composition {
     const Tensor exponentials = exp(scores_ - most);
     return {most, exponentials, sum(exponentials, {-1}, true)};
   }
-  /// The score of a key that isn't seen.
+  /// The score of an invisible key.
   Tensor nothing_seen() const {
     return constant(full({}, -std::numeric_limits<double>::infinity(), scores_.dtype()));
   }
@@ -162,7 +162,7 @@ class Composition {
     return reshape(transpose(x, {0, 3, 1, 2, 4}),
                    {s_.batch, x.extent(3), s_.key_heads * x.extent(2), s_.width});
   }
-  /// (T, S): may query i see key j?
+  /// (T, S): whether query i sees key j.
   Tensor visible() const {
     std::vector<double> seen;
     for (int64_t i = 0; i < s_.queries; ++i) {

@@ -119,11 +119,12 @@ std::vector<Tensor> broadcast_gradient(const GradientCall& call) {
   const Tensor sum = all_reduce(call.output_gradients[0], shared_group(call));
   const bool root = group_of(call.attributes).rank() == call.attributes.get<int64_t>("root");
   if (root) return {sum};
-  // Zeros that are made of the sum, so that a second gradient has all ranks take part in that of the sum.
+  // Zeros that depend on the sum, so that in a second gradient all ranks take part in the gradient of the
+  // sum.
   return {where(scalar(0, DType::kBool), sum, scalar(0, sum.dtype()))};
 }
 
-/// What all share. The samples' group has one rank, whose result is what it is given.
+/// The common parts of all collective ops. The samples' group has one rank, so the result is the input.
 OpDef collective(std::string name, std::string summary) {
   OpDef op;
   op.name = std::move(name);

@@ -13,7 +13,7 @@ uint64_t hash_of(std::span<const TensorSpec> tensors) {
   return hash;
 }
 
-/// Those of a dtype lie together. Each begins where a kernel may write it.
+/// Tensors of one dtype are stored together. Each begins at an address where a kernel may write it.
 PackedSum::PackedSum(std::shared_ptr<comm::Group> group, std::span<const TensorSpec> tensors, Content content)
     : group_(std::move(group)), places_(tensors.size()), offsets_(tensors.size()) {
   std::vector<comm::TreeSum::Run> runs;
@@ -32,7 +32,7 @@ PackedSum::PackedSum(std::shared_ptr<comm::Group> group, std::span<const TensorS
                  hash_of(tensors));
 }
 
-/// Where `bytes` more begin.
+/// Reserves `bytes` more and returns where they begin.
 size_t PackedSum::add(size_t bytes) {
   const size_t begin = align_up(packed_, kAlignment);
   if (begin > packed_) gaps_.emplace_back(packed_, begin - packed_);

@@ -202,7 +202,7 @@ std::vector<TensorSpec> infer_stack_row(const OpCall& call) {
   return {{call.inputs[0].dtype, Shape(stack.span().subspan(1))}};
 }
 
-/// Only reached by second derivatives of bounded loops: the gradient is placed into an otherwise zero stack.
+/// Reached only by second derivatives of bounded loops: places the gradient into an otherwise zero stack.
 std::vector<Tensor> stack_row_gradient(const GradientCall& call) {
   const Tensor& stack = call.inputs[0];
   const Tensor rows = constant(arange(stack.extent(0), DType::kI64));
@@ -279,7 +279,7 @@ std::unique_ptr<Graph> trace_branch(const BranchFunction& function, std::vector<
   return graph;
 }
 
-/// Gives the graph the inputs that a later sub-graph needed, so that both take the same list.
+/// Adds to the graph the inputs that a later sub-graph needed, so that both take the same list.
 void add_missing_inputs(Graph& graph, size_t own, const std::vector<graph::Value*>& outer) {
   for (size_t i = graph.inputs().size() - own; i < outer.size(); ++i) graph.add_input(outer[i]->spec);
 }

@@ -67,7 +67,7 @@ void require_consistent(std::string_view where, int axes, const ConvolutionTrans
   }
 }
 
-/// The convolution whose input gradient a transposed convolution is.
+/// The convolution of which a transposed convolution is the input gradient.
 struct Transposed {
   Dims input;  // the shape of its input, which is the result
   Dims stride;

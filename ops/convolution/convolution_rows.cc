@@ -50,7 +50,7 @@ ConvolutionShape forward_shape(const OpCall& call) {
   return convolution_shape(call, call.inputs[0].shape, call.inputs[1].shape);
 }
 
-/// Throws kShapeMismatch unless input `index` is what a convolution of this shape gives.
+/// Throws kShapeMismatch unless input `index` has the spec of the result of a convolution of this shape.
 void require_result(const OpCall& call, size_t index, const ConvolutionShape& s) {
   const Shape expected = s.output_shape(s.batch, s.outputs);
   require(call.inputs[index].shape == expected, ErrorCode::kShapeMismatch, call.op.name,

@@ -49,7 +49,7 @@ PoolingShape pooled_shape(const OpCall& call) { return pooling_shape(call, call.
 
 Shape output_shape(const PoolingShape& s) { return s.output_shape(s.batch, s.channels); }
 
-/// The shape of a gradient op: inputs are at the output's shape, the image's is an attribute.
+/// The shape for a gradient op: its inputs have the output's shape, and the image's shape is an attribute.
 PoolingShape gradient_shape(const OpCall& call) {
   const PoolingShape s = pooling_shape(call, call.attributes.get<Dims>("input_shape"));
   require(call.inputs[0].shape == output_shape(s), ErrorCode::kShapeMismatch, call.op.name,
@@ -57,7 +57,7 @@ PoolingShape gradient_shape(const OpCall& call) {
   return s;
 }
 
-/// As small as they may be: they are kept for the backward pass.
+/// The narrowest dtype for the positions, because they are kept for the backward pass.
 DType positions_dtype(const PoolingShape& s) {
   constexpr int64_t kBytePositions = 256;
   return s.window_elems() <= kBytePositions ? DType::kU8 : DType::kI32;

@@ -54,7 +54,7 @@ std::vector<TensorSpec> infer_cast(const OpCall& call) {
   return {{call.attributes.get<DType>("dtype"), call.inputs[0].shape}};
 }
 
-/// The output may overwrite an operand that is read at the same index and is as wide.
+/// The output may overwrite an operand that is read at the same index and has elements of the same size.
 bool elementwise_alias(const OpCall& call, int, int input) {
   const TensorSpec output = infer_outputs(call.op, call.inputs, call.attributes)[0];
   const TensorSpec& spec = call.inputs[static_cast<size_t>(input)];
@@ -246,7 +246,7 @@ Grad sigmoid_gradient(const GradientCall& c) { return one(g(c) * out(c) * (1.0 -
 Grad erf_gradient(const GradientCall& c) {
   return one(g(c) * 1.12837916709551257390 * exp(-square(x(c))));  // 2/sqrt(pi) e^(-x^2)
 }
-// Read from the results, which the layer behind keeps anyway.
+// Reads the result, which the next layer keeps anyway.
 Grad relu_gradient(const GradientCall& c) {
   static const OpDef& op = row("relu_grad");
   return one(graph::apply_one(op, {g(c), out(c)}));

@@ -33,7 +33,7 @@ struct GradientAttribute final : graph::AttributeObject {
   const Float8Gradient gradient;
 };
 
-/// The call as matmul's rules know it.
+/// The call in the form that matmul's rules expect.
 OpCall of_factors(const OpCall& call) { return {call.op, call.inputs.first(2), call.attributes}; }
 
 void require_history(const OpCall& call, size_t index) {

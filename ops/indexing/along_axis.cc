@@ -48,7 +48,7 @@ std::vector<Tensor> put_add_gradient(const GradientCall& call) {
           Tensor()};
 }
 
-/// Where in `whole` the element lies that index `flat` of `part` speaks of.
+/// The position in `whole` of the element that index number `flat` of `part` refers to.
 size_t indexed_position(const OpCall& call, size_t flat, const Shape& part, const Shape& whole,
                         const std::vector<double>& indices) {
   Dims at = unravel(static_cast<int64_t>(flat), part);

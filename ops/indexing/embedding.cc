@@ -29,7 +29,7 @@ BagMode mode_of(const graph::Attributes& attributes) {
   return static_cast<BagMode>(attributes.get<int64_t>("mode"));
 }
 
-/// Bags of a call: rows of the indices, or one an offset.
+/// Number of bags of a call: one per row of the indices, or one per offset.
 int64_t bags_of(const graph::Attributes& attributes, const Shape& indices, const Shape& offsets) {
   if (!attributes.get<bool>("cut")) return indices[0];
   return offsets[0] - (attributes.get<bool>("last_offset") ? 1 : 0);
@@ -84,7 +84,8 @@ Tensor bag_numbers(const graph::Attributes& attributes, const Tensor& indices, c
   return cumulative_sum(narrow(begun, 0, 0, count), 0) - 1.0;
 }
 
-/// What a gradient needs of a call: each index, its bag, and what its row got of the result's gradient.
+/// The data that a gradient needs of a call: each index, its bag, and its row's share of the result's
+/// gradient.
 struct BagCall {
   explicit BagCall(const GradientCall& call)
       : attributes(call.attributes),

@@ -35,7 +35,7 @@ std::vector<TensorSpec> infer_gather(const OpCall& call) {
   return {{x.dtype, replace_axis(x.shape, checked_axis(call, x.shape), call.inputs[1].shape)}};
 }
 
-/// updates: the shape that `gather` gives; the result is what it took from.
+/// `updates` has the shape that `gather` returns; the result has the shape of the tensor that `gather` reads.
 std::vector<TensorSpec> infer_scatter_add(const OpCall& call) {
   require_indices(call, 1);
   const TensorSpec& updates = call.inputs[0];
@@ -62,8 +62,8 @@ std::vector<TensorSpec> infer_scatter_add(const OpCall& call) {
   return {{updates.dtype, shape}};
 }
 
-/// Along axis 0 the attributes `padding`, the number of a slice that gets no gradient, and `sparse` may say
-/// more (ops/indexing/embedding.h).
+/// Along axis 0 there may be two more attributes: `padding`, the number of a slice that gets no gradient, and
+/// `sparse` (ops/indexing/embedding.h).
 std::vector<Tensor> gather_gradient(const GradientCall& call) {
   const int64_t axis = call.attributes.get<int64_t>("axis");
   const int64_t extent = call.inputs[0].extent(axis);

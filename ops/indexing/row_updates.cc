@@ -323,14 +323,14 @@ OpDef update_rows_row(const graph::Registry& registry) {
 
 thread_local RowGradientScope* t_scope = nullptr;
 
-/// One call: how a tensor came about.
+/// The call that produced a tensor.
 struct Origin {
   const OpDef* op;
   const graph::Attributes* attributes;
   std::vector<Tensor> inputs;
 };
 
-/// A tensor that is multiplied or divided by a number, one element that doesn't raise the rank, or negated.
+/// A tensor that is negated, or multiplied or divided by a number (one element that doesn't raise the rank).
 struct Scaling {
   Tensor tensor, number;  // undefined: negated
   bool divides = false;
@@ -351,7 +351,7 @@ bool is_row_sum(const OpDef& op, const graph::Attributes& attributes) {
   return op.name == "scatter_add" && attributes.get<int64_t>("axis") == 0;
 }
 
-/// Appends what `origin` adds up; false where it is no sum of rows.
+/// Appends the row gradients that `origin` sums; false if it is no sum of rows.
 template <typename Find>
 bool add_rows(const Origin& origin, Find find, std::vector<RowGradient>& rows) {
   if (origin.op == nullptr) return false;
@@ -375,10 +375,10 @@ bool add_rows(const Origin& origin, Find find, std::vector<RowGradient>& rows) {
   return add_rows(find(origin.inputs[0]), find, rows) && add_rows(find(origin.inputs[1]), find, rows);
 }
 
-/// What a tensor is of rows that were said to be all that needs an update.
+/// How a tensor depends on row gradients marked `sparse`, whose rows alone need an update.
 struct Marked {
-  bool rows = false;               // made of them, and of nothing else
-  const OpDef* changed = nullptr;  // the op by which they came to be no sum of rows
+  bool rows = false;               // computed from such rows only
+  const OpDef* changed = nullptr;  // the op after which it is no sum of rows any more
 };
 using MarkedTensors = std::map<const void*, Marked>;
 
@@ -436,7 +436,7 @@ bool zero_gradient_changes_nothing(const OpDef& rule, const graph::Attributes& a
   return asked != nullptr && asked(attributes);
 }
 
-/// Of a tensor computed outside a capture.
+/// Finds the origin of a tensor computed outside a capture.
 struct RowGradientScope::Recorded {
   Origin operator()(const Tensor& tensor) const {
     for (RowGradientScope* scope = t_scope; scope != nullptr; scope = scope->outer_) {
@@ -477,7 +477,7 @@ void RowGradientScope::on_apply(const OpDef& op, const graph::Attributes& attrib
   };
   const auto known = [&](const Tensor& tensor) { return find(tensor) != calls_.end(); };
   const auto sparse = [&](const Tensor& tensor) { return known(tensor) && find(tensor)->sparse; };
-  // Nothing else is kept, since what is kept keeps its memory.
+  // No other calls are kept, because a kept call keeps its tensors' memory.
   const bool rows = is_row_sum(op, attributes);
   const std::optional<Scaling> scaling = scaling_of(op, inputs);
   const bool of_sparse = rows ? attributes.get_or("sparse", false)

@@ -319,7 +319,8 @@ Operand contract(const Problem& problem, size_t a, size_t b) {
   return {reshape(matmul(left, right, left_flipped, right_flipped), extents_of(problem, labels)), labels};
 }
 
-/// The pair whose product takes the fewest multiplications, of equals that with the smaller result.
+/// The pair whose product takes the fewest multiplications; if there are several, the one with the smallest
+/// result.
 std::pair<size_t, size_t> cheapest_pair(const Problem& problem) {
   std::pair<size_t, size_t> best{0, 1};
   std::pair<double, double> lowest{std::numeric_limits<double>::infinity(), 0};

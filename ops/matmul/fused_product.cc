@@ -41,8 +41,8 @@ std::vector<TensorSpec> infer_fused_product(const OpCall& call) {
   return outputs;
 }
 
-/// Elements are read where they are written, but for what comes before the element ops: the factors, and the
-/// product where it is an output itself.
+/// Elements are read where they are written, except for what precedes the element ops: the factors, and the
+/// product if it is itself an output.
 bool fused_product_alias(const OpCall& call, int output, int input) {
   const FusedProduct fused(call);
   const ElementProgram& program = *fused.program;
@@ -224,7 +224,7 @@ void register_fused_product(graph::Registry& registry) {
   op.max_inputs = -1;
   op.infer = infer_fused_product;
   op.precision.rule = graph::PrecisionRule::kLow;
-  op.precision.full_inputs = [](const Attributes&) { return ~0U; };  // the program says how each is stored
+  op.precision.full_inputs = [](const Attributes&) { return ~0U; };  // the program says how to store each
   op.precision.full_outputs = ~0U;
   op.may_alias = fused_product_alias;
   op.flops = fused_product_flops;

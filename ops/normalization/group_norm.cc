@@ -180,7 +180,7 @@ std::vector<Tensor> group_norm_second_gradient(const GradientCall& call) {
       call.inputs, call.output_gradients);
 }
 
-/// What flows back into x through mean and variance; undefined where nothing does.
+/// The gradient of x through mean and variance; undefined if there is none.
 Tensor through_moments(const GradientCall& call) {
   const Parts parts(call.inputs[0].shape(), call.attributes);
   const double share = 1 / parts.count();

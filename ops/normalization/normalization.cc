@@ -57,7 +57,7 @@ std::vector<TensorSpec> infer_layer_norm_gradient(const OpCall& call) {
   return {call.inputs[0], call.inputs[4], call.inputs[4]};
 }
 
-/// What flows back into x through the outputs mean and 1 / deviation; undefined where nothing does.
+/// The gradient of x through the outputs mean and 1 / deviation; undefined if there is none.
 Tensor through_row_moments(const GradientCall& call) {
   const Tensor& x = call.inputs[0];
   const double share = 1.0 / static_cast<double>(x.shape().back());
@@ -76,7 +76,7 @@ Tensor through_row_moments(const GradientCall& call) {
   return result;
 }
 
-/// layer_norm_gradient in ops, by which it is differentiated.
+/// layer_norm_gradient composed of other ops, used to differentiate it.
 std::vector<Tensor> decomposed_gradient(std::span<const Tensor> in, bool centered) {
   const Tensor& dy = in[3];
   const Tensor scale = as_column(in[2]);

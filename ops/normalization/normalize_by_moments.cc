@@ -36,9 +36,9 @@ std::vector<Tensor> decompose(const OpCall& call, std::span<const Tensor> in) {
                              call.attributes.get<double>("epsilon"))};
 }
 
-/// With n = (x - mean) scale and scale = 1 / sqrt(variance + epsilon): those of gamma and beta are the sums
-/// of dy n and of dy, and those of the moments follow from these. What depends on x through the moments is
-/// not part of it.
+/// With n = (x - mean) scale and scale = 1 / sqrt(variance + epsilon), the gradients of gamma and beta are
+/// the sums of dy n and of dy, and the gradients of the moments follow from these sums. The dependence of the
+/// moments on x is not included.
 std::vector<Tensor> gradient(const GradientCall& call) {
   const Tensor &dy = call.output_gradients[0], &mean = call.inputs[kMean], &variance = call.inputs[kVariance];
   const auto epsilon = call.attributes.get<double>("epsilon");

@@ -30,7 +30,7 @@ void require_scalar(const OpCall& call, size_t index, DType dtype) {
   require_rank(call, index, 0);
 }
 
-/// A list of one number a parameter, or none.
+/// Checks that a list has one number per parameter, or none.
 void check_list(const OpCall& call, std::string_view name, size_t parameters) {
   const auto numbers = call.attributes.get_or<Numbers>(name, {});
   require(numbers.empty() || numbers.size() == parameters, ErrorCode::kInvalidArgument, call.op.name,
@@ -74,7 +74,8 @@ std::vector<TensorSpec> infer_update(const OpCall& call) {
           call.inputs.begin() + static_cast<int64_t>(layout.gradient(0))};
 }
 
-/// What is written back where it was read: all but the numbers before the step, and the gradients.
+/// Outputs may overwrite the inputs they update: all inputs except the numbers before the step and the
+/// gradients.
 bool update_alias(const OpCall&, int output, int input) {
   return input == output + static_cast<int>(UpdateLayout::kFirstAliased);
 }
@@ -100,7 +101,7 @@ OpSample update_sample(const OpDef& op, const Attributes& attributes, std::vecto
   sample.inputs.push_back({{}, 0, 0, DType::kI64, {6}});
   for (const Shape& shape : shapes) sample.inputs.push_back({shape});
   for (size_t k = 0; k < update_state_count(op, attributes); ++k) {
-    // A first moment (a) stays below the second (v), so that v - a a is no difference of equals.
+    // A first moment (a) stays below the second (v), so that v - a a doesn't cancel.
     for (const Shape& shape : shapes) {
       sample.inputs.push_back({update_state_shape(op, shape, k), k == 0 ? 0.5 : 0.1, k == 0 ? 1.0 : 0.4});
     }

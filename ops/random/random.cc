@@ -255,7 +255,7 @@ Tensor Generator::advance() {
     return drawn;
   }
   while (outermost->parent()) outermost = outermost->parent();
-  // An assigned variable's newest value is a result: then this capture has advanced already.
+  // If an assigned variable's newest value is a result, this capture has already advanced the state.
   if (outermost->lift(state)->kind == graph::Value::Kind::kBound) {
     const Tensor inputs[] = {state, one_step()};
     outermost->assign(state, outermost->record(ops::row("add"), inputs, {})[0]);
@@ -288,7 +288,7 @@ std::vector<Tensor> loop_indices() {
   return indices;
 }
 
-/// `device`: where an eager draw runs. Its numbers are the same anywhere.
+/// `device`: where an eager draw runs. The numbers are the same on all devices.
 Tensor draw(const char* name, const Shape& shape, double a, double b, DType dtype,
             random::Generator& generator, Device device = {}) {
   graph::Capture* capture = graph::Capture::current();

@@ -140,8 +140,8 @@ std::vector<Tensor> recurrent_gradient(const GradientCall& call) {
   return result;
 }
 
-/// The gradient op as elementary ops in the open capture: by its inputs, the gradients it gives. What the
-/// forward op gave is computed again and so gets no gradient of its own.
+/// The gradient op as elementary ops in the open capture: maps its inputs to the gradients it returns. The
+/// forward op's results are recomputed, and so get no gradient of their own.
 std::vector<Tensor> unrolled_gradient(const GradientCall& call, const RecurrentLayout& layout,
                                       std::span<const Tensor> inputs) {
   const std::span<const Tensor> forward = inputs.subspan(layout.first(), layout.forward_inputs());
@@ -249,7 +249,7 @@ void add_layer(graph::Registry& registry, std::string_view name, std::string_vie
   gradient.reference = recurrent_gradient_reference;
   gradient.samples = recurrent_gradient_samples(op);
   gradient.tolerance = 4;         // sums over steps and rows
-  gradient.differentiable = {0};  // the others change what was saved too
+  gradient.differentiable = {0};  // changing the other inputs would also change saved values
   const TensorSpec f{DType::kF32, {2, 5, 3}};
   gradient.errors = {{{f, f, f, f, f},
                       {{"reverse", false}, {"initial_state", false}, {"lengths", false}, {"seeds", Dims{0}}},
@@ -274,8 +274,8 @@ Tensor bias_or_zeros(const Tensor& bias, const Tensor& kernel, bool lstm) {
   return constant(zeros(lstm ? Shape{columns} : Shape{2, columns}, kernel.dtype()));
 }
 
-/// `x` with zeros from a row's length on, so that what is there, NaN even, reaches no product of whole
-/// sequences. What doesn't fit together is left for the op's rule to name.
+/// `x` with zeros after each row's length, so that the padding, even NaN, reaches no product of whole
+/// sequences. Arguments that don't match are left for the op's rule to report.
 Tensor without_padding(const Tensor& x, const Tensor& lengths) {
   const bool fits = x.rank() == 3 && lengths.shape() == Shape{x.extent(0)} && is_integer(lengths.dtype());
   if (!fits) return x;

@@ -34,7 +34,7 @@ class Steps {
   Tensor at_leading(const Tensor& sequence, int64_t step) const {
     return reshape(narrow(sequence, 0, time(step), 1), {rows_, sequence.extent(2)});
   }
-  /// Where the step is one of a row's, `there`, else `beyond`.
+  /// `there` for rows whose length includes the step, else `beyond`.
   Tensor within(int64_t step, const Tensor& there, const Tensor& beyond) const {
     if (!lengths_.defined()) return there;
     const Tensor now = constant(full({1}, static_cast<double>(time(step)), DType::kI64));

@@ -72,7 +72,7 @@ std::vector<Tensor> product_gradient(const GradientCall& call) {
   return {before * linear_recurrence(neighbor(x, axis, reverse, 0), g, axis, !reverse)};
 }
 
-/// a - b, and 0 where they are equal, be they infinite.
+/// a - b, or 0 if they are equal, even if they are infinite.
 Tensor difference(const Tensor& a, const Tensor& b) {
   return where(equal(a, b), scalar(0, a.dtype()), a - b);
 }

@@ -43,7 +43,8 @@ std::vector<Tensor> sum_gradient(const GradientCall& call) {
   return {broadcast_to(with_axes(call, call.output_gradients[0]), call.inputs[0].shape())};
 }
 
-/// What counts many elements is computed in: 16 bits hold no count above 65,504, and its inverse badly.
+/// The dtype for counts of many elements: 16 bits hold no count above 65,504, and represent its inverse
+/// badly.
 DType counting(DType dtype) { return is_half(dtype) ? DType::kF32 : dtype; }
 
 std::vector<Tensor> mean_gradient(const GradientCall& call) {
@@ -64,8 +65,8 @@ std::vector<Tensor> extreme_gradient(const GradientCall& call) {
 }
 
 std::vector<Tensor> prod_gradient(const GradientCall& call) {
-  // Exact also where an element is 0, which out / x would divide by. The product of the others than x: that
-  // of all without zeros, over x where it isn't 0, times the other zeros. These are written as sums, of at
+  // Exact even if an element is 0, unlike out / x. The product of all elements except x is the product of all
+  // nonzero elements, divided by x if x isn't 0, times the other zeros. The zeros are written as sums of at
   // most two, so that the second gradient reaches them.
   const Tensor& x = call.inputs[0];
   const Axes& axes = call.attributes.get<Dims>("axes");

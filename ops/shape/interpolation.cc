@@ -60,7 +60,7 @@ std::vector<TensorSpec> infer_interpolation_transpose(const OpCall& call) {
   return {with_extent(call)};
 }
 
-/// The other row, back to the extent that the input has.
+/// Applies the other row, back to the input's extent.
 Tensor apply_back(const GradientCall& call, const OpDef& op) {
   Attributes attributes = call.attributes;
   attributes.set("extent", call.inputs[0].extent(attributes.get<int64_t>("axis")));
@@ -200,7 +200,7 @@ Tensor resize(const Tensor& x, const Dims& size, ResizeOptions options) {
           "size {} must have one extent for each of the {} spatial axes of {}", dims_str(size), x.rank() - 2,
           x.spec().str());
   for (const int64_t extent : size) {
-    // A table of weights is made of each axis, before there is memory for the result.
+    // A table of weights is computed for each axis before memory for the result is allocated.
     constexpr int64_t kMostExtent = int64_t{1} << 24;
     require(extent <= kMostExtent, ErrorCode::kUnsupported, "resize",
             "size {} has an extent above {}, the most that is supported", dims_str(size), kMostExtent);

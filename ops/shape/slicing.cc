@@ -12,8 +12,8 @@ namespace isochron {
 namespace ops {
 namespace {
 
-// `slice` takes starts, steps and the result's shape; `pad` is its reverse and takes starts, steps, its
-// result's shape and what to fill the rest with. Each is the other's gradient.
+// `slice` takes starts, steps and the result's shape. `pad` is its reverse and takes starts, steps, its
+// result's shape and the fill value. Each is the other's gradient.
 
 /// Throws unless index starts + i * steps lies inside `whole` for every i in `part`.
 void check_block(const OpCall& call, const Shape& part, const Shape& whole) {

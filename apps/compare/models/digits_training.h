@@ -1,5 +1,5 @@
 // The training of `every-epoch`: a classifier of the shipped digits, batches named "images" and "labels",
-// probabilities after a softmax, categorical cross-entropy. Its loops and tables stand on it.
+// probabilities after a softmax, categorical cross-entropy. Its loops and tables are based on it.
 #pragma once
 
 #include <filesystem>
@@ -21,7 +21,7 @@ constexpr int64_t kDigitsSteps = 44;  // one pass over 1,437 images
 
 /// Each loop has its own.
 struct DigitsTraining {
-  /// `passes` over the images are one epoch.
+  /// One epoch is `passes` passes over the images.
   explicit DigitsTraining(int64_t passes) : batches(make_batches(passes)) {}
 
   data::Dataset batches;
@@ -47,7 +47,7 @@ struct DigitsTraining {
   }
 };
 
-/// A folder that is gone at the end, and what the files in it take, but for those that are being written.
+/// A folder that is removed at the end, and the total size of its files, except those still being written.
 class TemporaryFolder {
  public:
   TemporaryFolder() : run_(std::filesystem::temp_directory_path()) {}

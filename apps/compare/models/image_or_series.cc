@@ -16,7 +16,7 @@
 namespace isochron::apps {
 namespace {
 
-/// `rows` with `shift` added to their "x", written straight to where their batch is put together.
+/// `rows` with `shift` added to their "x", written directly into the memory of their batch.
 data::Dataset shifted(const data::Dataset& rows, float shift) {
   const auto shifted_row = [shift](const data::Element& row, data::ElementBuffer& result,
                                    const data::Position&) {

@@ -1,5 +1,5 @@
 // The two kinds of training of `long-run`: the shipped digits through a convolution, weekly CO2 through a
-// GRU. Its loops and tables stand on them.
+// GRU. Its loops and tables are based on them.
 #pragma once
 
 #include <functional>

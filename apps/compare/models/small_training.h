@@ -1,5 +1,5 @@
 // The training of `gpu-memory`: Dense(10, relu) on 100 inputs and Dense(1), Adam at 0.001, mean squared
-// error, 1,000 rows in batches of 32. Its loops and tables stand on it.
+// error, 1,000 rows in batches of 32. Its loops and tables are based on it.
 #pragma once
 
 #include "isochron/autograd/autograd.h"

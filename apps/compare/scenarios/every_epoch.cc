@@ -1,6 +1,6 @@
-// Scenario `every-epoch`: a classifier of the shipped digits, trained epoch after epoch. Slow op by op; with
-// spikes and a disk that fills where every epoch leaves files behind; cured as one compiled step that saves
-// its weights every five epochs, keeps the last few and tidies up.
+// Scenario `every-epoch`: a classifier of the shipped digits, trained epoch after epoch. Slow if it runs op
+// by op; with spikes and a filling disk if every epoch leaves files behind. Cured by one compiled step that
+// saves its weights every five epochs, keeps the last few files and removes the others.
 #include <fstream>
 #include <limits>
 #include <memory>
@@ -37,7 +37,8 @@ void op_by_op(LoopContext& context) {
   });
 }
 
-/// Tells the loop of every iteration, once their epoch is over, and ends the training when it has had enough.
+/// Reports every iteration to the loop at the end of its epoch, and ends the training when the loop is to
+/// end.
 class Counts : public train::Callback {
  public:
   explicit Counts(LoopContext& context) : context_(context) {}

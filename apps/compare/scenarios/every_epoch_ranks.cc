@@ -23,7 +23,7 @@ using observe::Phase;
 using observe::PhaseScope;
 
 constexpr int kWorkers = 2;
-constexpr int64_t kSteps = kDigitsSteps / kWorkers;  // of each worker, a pass
+constexpr int64_t kSteps = kDigitsSteps / kWorkers;  // per worker and pass
 constexpr int64_t kPassesAnEpoch = 10;               // over 1,437 images an epoch
 constexpr int64_t kHiddenUnits = 256;
 constexpr int64_t kMostPasses = 4000;  // of the loop that exchanges more and more
@@ -48,7 +48,7 @@ class Worker {
     for (size_t i = 0; i < own.size(); ++i) own[i].assign(copy(theirs[i].tensor()));
   }
 
-  /// `compute` calls what it is given: a step, or the exchange of results.
+  /// `compute` calls its argument: a step, or the exchange of results.
   template <typename Compute>
   void pass(const Compute& compute) {
     if (results_ == Results::kNewOnes) right_.clear();
@@ -97,13 +97,13 @@ class Worker {
   double seen_right_ = 0, seen_ = 0, accuracy_ = 0;
 };
 
-/// What came of a run, for its notes.
+/// The outcome of a run, for its notes.
 struct Exchanged {
   int64_t first_bytes = 0, last_bytes = 0;  // in the first and the last pass
   double accuracy = 0;
 };
 
-/// Plans made while it lives compute on one thread: the workers are as many as there may be cores.
+/// While it exists, new plans compute on one thread, because there may be only as many cores as workers.
 class OneThreadEach {
  public:
   OneThreadEach() { set_compute_threads(1); }

@@ -8,7 +8,7 @@
 
 namespace isochron::apps {
 
-/// All results so far exchanged in every epoch; and what is new alone.
+/// One loop exchanges all results so far in every epoch; the other exchanges only the new ones.
 std::vector<Loop> every_epoch_rank_loops();
 
 }  // namespace isochron::apps

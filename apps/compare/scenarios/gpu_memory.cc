@@ -1,6 +1,6 @@
 // Scenario `gpu-memory`: the document's model, Dense(10, relu) on 100 inputs and Dense(1), Adam at 0.001,
-// mean squared error, 1,000 rows in batches of 32. The same captured step in four loops, which differ in
-// where its buffers come from, in the CPU's memory or a device's.
+// mean squared error, 1,000 rows in batches of 32. Four loops run the same captured step. They differ in the
+// source of its buffers, in the CPU's memory or a device's.
 #include <functional>
 #include <memory>
 
@@ -26,8 +26,8 @@ constexpr int kCollectEvery = 10;
 constexpr size_t kPoolBytes = size_t{1} << 20;
 constexpr const char* kCollection = "collection";
 
-/// `step` on all batches again and again, and `collect`, where there is one, in every tenth iteration.
-/// `planned`: batches of another size, which have another plan, are a class of their own.
+/// Runs `step` on all batches again and again, and `collect`, if any, in every tenth iteration. `planned`:
+/// batches of another size, which have another plan, get their own iteration class.
 void run_batches(LoopContext& context, SmallTraining& problem, bool planned,
                  const std::function<void(const Tensor& x, const Tensor& y)>& step,
                  const std::function<void()>& collect = {}) {
@@ -50,9 +50,9 @@ void run_batches(LoopContext& context, SmallTraining& problem, bool planned,
   }
 }
 
-/// The step captured, a plan for each of both batch sizes made before the first step; buffers come from
-/// `allocator`, or from one arena where it is null. On a device the host waits for each step, as one that
-/// reads its loss.
+/// Captures the step and makes a plan for each of the two batch sizes before the first step. Buffers come
+/// from `allocator`, or from one arena if it is null. On a device the host waits for each step, as a loop
+/// that reads the loss does.
 void run_captured_on_device(LoopContext& context, Device device, Allocator* allocator,
                             const std::function<void()>& collect) {
   SmallTraining problem;

@@ -1,6 +1,6 @@
-// Scenario `growing-graph`: x = x * 2 with a host read-out of its sum. Slow where ops are added in the loop,
-// cured where the graph is built once, compiled as a whole, or loops by itself. In f64: in f32 the values
-// leave at iteration 128.
+// Scenario `growing-graph`: x = x * 2 with a host read-out of its sum. Slow if ops are added in the loop;
+// cured if the graph is built once, compiled as a whole, or loops by itself. In f64, because f32 values
+// overflow at iteration 128.
 #include <array>
 #include <cmath>
 
@@ -30,15 +30,15 @@ constexpr double kStart = 1e-300;  // doubled 1,000 times this is 10.7
 
 Tensor start() { return full({2, 2}, kStart, DType::kF64); }
 
-/// The sum must be what doubling `times` times gives; anything else would mean that the loop wasn't run.
+/// Checks that the sum is the result of `times` doublings; otherwise the loop didn't run as intended.
 void check_sum(double sum, int64_t times) {
   const double expected = 4 * std::ldexp(kStart, static_cast<int>(times));
   require(std::abs(sum - expected) <= 1e-9 * expected, ErrorCode::kNotANumber, "growing-graph",
           "after {} doublings the sum is {}, expected {}", times, sum, expected);
 }
 
-/// Two more nodes each iteration, and the whole graph planned and run again: what a session loop does that
-/// calls ops.
+/// Each iteration adds two nodes, then plans and runs the whole graph again. A session loop that calls ops
+/// does this.
 void ops_added(LoopContext& context) {
   graph::Graph graph;
   const Tensor x = start();
@@ -64,7 +64,7 @@ void ops_added(LoopContext& context) {
   } while (context.next());
 }
 
-/// A persistent tape that is never reset: each iteration differentiates all that ever happened.
+/// A persistent tape that is never reset: each iteration differentiates everything recorded so far.
 void history_kept(LoopContext& context) {
   const Tensor x0 = start();
   Tensor x = x0;
@@ -83,7 +83,7 @@ void history_kept(LoopContext& context) {
   } while (context.next());
 }
 
-/// Another number of rows each step, so that each step is traced, planned and soon evicted again.
+/// The number of rows changes in each step, so each step is traced, planned and soon evicted again.
 void shapes_change(LoopContext& context) {
   auto step = capture([](const Tensor& x) { return sum(x * 2.0); }, {.name = "shapes"});
   std::vector<Tensor> inputs;

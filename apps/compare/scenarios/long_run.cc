@@ -1,6 +1,6 @@
-// Scenario `long-run`: training that goes on past 1,500 iterations, on images (the shipped digits) and on a
-// series (weekly CO2). Slow or swelling where the loop keeps, makes again or reads again what it need not;
-// cured with the input as a pipeline, eight micro-batches an update and mixed precision.
+// Scenario `long-run`: training past 1,500 iterations, on images (the shipped digits) and on a series (weekly
+// CO2). Slow or growing if the loop needlessly keeps, recreates or rereads something. Cured with a pipeline
+// for the input, eight micro-batches per update, and mixed precision.
 #include <array>
 #include <cmath>
 #include <map>
@@ -32,7 +32,7 @@ constexpr int64_t kIterations = 20'000;  // of the cured loops, at least; of a c
 constexpr int64_t kRetainingIterations = 4'000;  // until the kept history takes some hundred megabytes
 constexpr int64_t kDigitsStepsPerEpoch = 44;     // 1,437 images
 
-/// What a loop leaves for its notes.
+/// The results of a loop that its notes report.
 struct Outcome {
   double loss = 0;
   size_t optimizer_bytes = 0;
@@ -59,8 +59,8 @@ void run_captured(LoopContext& context, const ImageOrSeries& problem, optim::Opt
   outcome = {loss, optimizer.state_bytes(), step.captured().plan_report().arena_bytes};
 }
 
-/// Every batch that was ever trained on stays, under a key that never comes again: what a cache in front of a
-/// random augmentation does.
+/// Every training batch stays in memory, under a key that never recurs. A cache in front of a random
+/// augmentation behaves this way.
 void input_cached(LoopContext& context, int64_t& cached_bytes) {
   std::map<int64_t, std::array<Tensor, 2>> cache;
   Outcome outcome;
@@ -71,7 +71,7 @@ void input_cached(LoopContext& context, int64_t& cached_bytes) {
   });
 }
 
-/// One tape for the whole training: what it has recorded holds every intermediate tensor of every step.
+/// One tape for the whole training: its recording keeps every intermediate tensor of every step alive.
 void losses_kept(LoopContext& context) {
   const ImageOrSeries problem = images();
   data::Dataset batches = problem.batches();
@@ -84,7 +84,7 @@ void losses_kept(LoopContext& context) {
   });
 }
 
-/// Its moments begin at zero in every step, so that Adam steps by the sign of the gradient alone.
+/// The optimizer's moments begin at zero in every step, so Adam's step depends only on the gradient's sign.
 void optimizer_made_again(LoopContext& context, int64_t& made) {
   const ImageOrSeries problem = images();
   data::Dataset batches = problem.batches();
@@ -157,8 +157,8 @@ class ThreeWays {
     }
     return {loss};
   }
-  /// The sums that are to be collected over eight batches begin at zero in each of them: what is applied is
-  /// the eighth batch's gradient, divided by eight.
+  /// The sums that should accumulate over eight batches begin at zero in each batch. So only the eighth
+  /// batch's gradient is applied, divided by eight.
   void apply_as_listed(const Tensor& loss, const std::vector<Variable>& parameters, bool update) {
     const std::vector<Tensor> sources(parameters.begin(), parameters.end());
     std::vector<Tensor> sums;
@@ -183,7 +183,7 @@ void accumulation_listed(LoopContext& context) {
       context, listed.batches(), [&](const data::Element& batch) { listed.step(batch); }, kAccumulate);
 }
 
-/// Trains by each way for as many updates and says where that led.
+/// Trains each of the ways for the same number of updates and reports the resulting losses.
 std::vector<std::string> accumulation_notes() {
   constexpr int64_t kUpdates = 200;
   std::array<double, 3> losses{};

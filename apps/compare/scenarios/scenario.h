@@ -1,5 +1,5 @@
 // A scenario of `isochron compare`: the loops of one document, each in its slow and cured forms, on the same
-// model and data, with what each should be found to be; and the tables of what else the document is about.
+// model and data, with the expected findings for each; and tables for the document's other subjects.
 // compare/run.h runs them.
 #pragma once
 
@@ -18,15 +18,15 @@
 namespace isochron::apps {
 
 struct CompareOptions {
-  int epochs = 10;              // the document's, each with its line
-  int64_t iterations = 0;       // at most so many a loop; 0: as the verdict needs
-  double seconds = 2.5;         // that every loop runs for before its verdict is looked at
-  double budget_seconds = 165;  // of all loops and tables together, beyond which nothing goes on
-  bool at_length = false;       // ten times as many iterations of the loops that run on and on
+  int epochs = 10;              // as the document counts them, one printed line each
+  int64_t iterations = 0;       // maximum per loop; 0: as many as the verdict needs
+  double seconds = 2.5;         // time that every loop runs before its verdict is checked
+  double budget_seconds = 165;  // maximum for all loops and tables together
+  bool at_length = false;       // ten times as many iterations of the loops that don't end by themselves
   bool verbose = false;         // lines per epoch, all tables and reasons
 };
 
-/// What documents say a loop should be found to be.
+/// The findings that documents lead one to expect for a loop.
 struct Expectation {
   std::vector<observe::Flatness> time = {observe::Flatness::kFlat};  // one of these; empty: not judged
   bool slow = false;                                                 // against the cured form
@@ -34,9 +34,9 @@ struct Expectation {
       observe::Flatness::kFlat};         // resident; the same; shrinking is flat
   std::string grows = {};                // a sampled series that must be found growing: "disk_bytes"
   std::string cause = {};                // a name that must be among the causes; empty: none named
-  std::optional<int> spike_period = {};  // spikes owned by this label or phase return every so many steps
+  std::optional<int> spike_period = {};  // period in steps of spikes attributed to `spike_label`
   std::string spike_label = {};
-  bool no_allocations = false;         // of ours, per step, after warm-up
+  bool no_allocations = false;         // per step, by Isochron itself, after warm-up
   bool reports_fragmentation = false;  // the notes say how fragmented the memory was
 
   /// Nothing is expected of the time.
@@ -50,17 +50,17 @@ struct Expectation {
 struct LoopContext {
   observe::Recorder& recorder;
   const CompareOptions& options;
-  /// To be called after each iteration: false when the loop is to end. Times the epochs, seals the recorder
-  /// after `warmup_epochs`, and waits for the loop's next turn. Not within an iteration.
+  /// Call this after each iteration, not within one. Returns false when the loop is to end. Times the epochs,
+  /// seals the recorder after `warmup_epochs`, and waits for the loop's next turn.
   std::function<bool()> next;
 };
 
-/// `step` on batch after batch of a dataset without end until the loop has had enough: computing, then the
-/// fetching of the next batch. Every `accumulate`th iteration is of a class of its own.
+/// Runs `step` on the batches of an endless dataset until the loop is to end: the computing phase first, then
+/// the fetching of the next batch. Every `accumulate`th iteration gets its own iteration class.
 void run_steps(LoopContext& context, data::Dataset& batches,
                const std::function<void(const data::Element& batch)>& step, int64_t accumulate = 1);
 
-/// What the instruments can't see, and the loop's own measurement shows.
+/// A fault that the instruments can't see, but the loop's own measurement shows.
 struct KnownFault {
   std::string what;  // "trains incorrectly"
   std::string cause;
@@ -70,17 +70,17 @@ struct KnownFault {
 struct Loop {
   std::string name;
   std::string what;          // one line: what it does
-  std::string against = {};  // the loop that its time is held against; empty: the first cured one
+  std::string against = {};  // the loop to compare its time with; empty: the first cured one
   bool cured = false;
   int64_t iterations_per_epoch = 32;
-  int warmup_epochs = 1;           // what they do once (plans, first saves) is not the loop
+  int warmup_epochs = 1;           // their one-time work (plans, first saves) isn't judged
   int64_t min_iterations = 0;      // before the verdict may end it; ten times as many at length
-  int64_t max_iterations = 0;      // of its run, 0: none; for a loop that can't go on for ever
-  int64_t work_per_iteration = 1;  // document iterations that one recorded iteration does
+  int64_t max_iterations = 0;      // of the run; 0: no limit; for a loop that can't run forever
+  int64_t work_per_iteration = 1;  // document iterations per recorded iteration
   Expectation expected = {};
   std::optional<KnownFault> fault = {};
   std::vector<observe::Gauge> gauges = {};
-  std::function<void(LoopContext&)> run = {};            // from the beginning, whenever it is called
+  std::function<void(LoopContext&)> run = {};            // each call starts from the beginning
   std::function<std::vector<std::string>()> notes = {};  // after the run, for people: "fragmentation 12 %"
 };
 
@@ -88,22 +88,22 @@ struct Scenario {
   std::string name;
   std::string complaint;
   std::vector<Loop> loops;
-  std::string summary;  // what there is to see, and why
-  /// Made once the loops have run, each in about so many seconds.
+  std::string summary;  // what the scenario shows, and why
+  /// Created once the loops have run, each in about `seconds` seconds.
   std::vector<std::function<observe::Table(double seconds)>> tables = {};
 };
 
-/// The loop that the time of `loop` is held against. Throws kInvalidArgument where the scenario has none.
+/// The loop with which the time of `loop` is compared. Throws kInvalidArgument if the scenario has none.
 const Loop& held_against(const Scenario& scenario, const Loop& loop);
 
 /// Whether the report's loop is slow compared with its cured form. The means decide, but only if medians or
 /// periodic pauses confirm them: other programs lengthen means as well.
 bool is_slow(const observe::RunReport& report);
 
-/// What a loop was found to be against what documents say.
+/// How the findings for a loop compare with what the documents say.
 enum class Finding {
   kAsExpected,
-  kInconclusive,  // nothing was found that they don't say, but not all that they say
+  kInconclusive,  // nothing contradicts the documents, but not all they say was found
   kOtherwise,
 };
 
@@ -136,8 +136,7 @@ struct ScenarioResult {
   std::vector<observe::Table> tables;
 };
 
-/// How `result` departs from what `loop` should be found to be. To be called once it was held against its
-/// cured form.
+/// How `result` deviates from the expectation for `loop`. Call this after the comparison with the cured form.
 std::vector<Deviation> deviations_of(const Loop& loop, const LoopResult& result);
 
 Scenario long_run_scenario();

@@ -1,7 +1,8 @@
-// Scenario `transfers`: how batches get to the step. Slow where each is made in the loop and copied there in
-// small pieces, or decoded there; cured where a pipeline has the next batches ready. On the CPU a copy to the
-// device is a copy in memory, and the loops say what it cost here; on a device pieces are copied from
-// pageable memory one by one, and the pipeline's batches through the page-locked slots of a ring.
+// Scenario `transfers`: how batches get to the step. Slow if each batch is created in the loop and copied in
+// small pieces, or decoded in the loop; cured if a pipeline has the next batches ready. On the CPU a copy to
+// the device is a copy in memory, and the loops report its cost on this machine. On a device, pieces are
+// copied from pageable memory one by one, and the pipeline's batches go through the page-locked slots of a
+// ring.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -40,9 +41,9 @@ constexpr const char* kShuffle = "shuffle";
 constexpr int64_t kFeatures = 100;
 constexpr int64_t kSide = 16;  // of the images
 
-/// Two dense layers with Adam and mean squared error; each loop has its own. The first has as many units as
-/// let a step take longer than a batch's way through the pipeline, and still run on one thread: what a second
-/// thread would wait for on a busy machine is not these loops' matter.
+/// Two dense layers with Adam and mean squared error; each loop has its own. The first layer has enough units
+/// that a step takes longer than the pipeline needs for a batch, but still few enough to run on one thread:
+/// waiting for a second thread on a busy machine would disturb the loops.
 struct Problem {
   explicit Problem(int64_t units)
       : model(nn::Flatten(), nn::Dense(units, nn::Activation::kRelu), nn::Dense(1)) {}
@@ -62,7 +63,7 @@ Tensor uniform(const Shape& shape, Rng& rng) {
   return result;
 }
 
-/// `fetch` gives batch after batch, in phases of its own.
+/// `fetch` returns one batch per call, and records its own phases.
 void run_fetching(LoopContext& context, Device device, int64_t units,
                   const std::function<data::Element()>& fetch) {
   Problem problem(units);
@@ -88,16 +89,16 @@ void run_pipeline(LoopContext& context, Device device, int64_t units, data::Data
   run_steps(context, batches, [&](const data::Element& batch) { step.call(batch); });
 }
 
-/// Of rows; on the CPU then once more, to be a batch.
+/// Copies of rows; on the CPU also the copies that join the rows to a batch.
 int64_t copies_a_step(Device device) { return 2 * kBatch + (device.is_cpu() ? 2 : 0); }
 
-/// What the loop that copies in pieces has copied, and for how long.
+/// The number of copies in the loop that copies in pieces, and their total time.
 struct Copies {
   int64_t count = 0;
   int64_t ns = 0;
 };
 
-/// `use(row, x, y)` of each row of a batch of such rows one after the other.
+/// Calls `use(row, x, y)` for each row of a batch, one after the other.
 template <typename Use>
 void for_each_row(std::span<const float> host, const Use& use) {
   for (size_t row = 0; row < static_cast<size_t>(kBatch); ++row) {
@@ -121,7 +122,7 @@ Tensor on_device(Device device, const Shape& shape) {
   return Tensor::over(cuda::gpu(device)->allocate(spec.size_bytes(), "batch"), spec);
 }
 
-/// The same to a device's, from pageable memory, each waited for.
+/// The same into a device's memory, from pageable memory; waits for each copy.
 data::Element gathered_on(Device device, std::span<const float> host) {
   const Tensor x = on_device(device, {kBatch, kFeatures}), y = on_device(device, {kBatch, 1});
   const auto put = [&](const Tensor& to, size_t row, std::span<const float> values) {
@@ -136,7 +137,7 @@ data::Element gathered_on(Device device, std::span<const float> host) {
   return {{"x", x}, {"y", y}};
 }
 
-/// A batch of random numbers is made on the host in every step, and every row of it copied on its own.
+/// In every step, creates a batch of random numbers on the host and copies each of its rows separately.
 void copied_in_pieces(LoopContext& context, Device device, Copies& copies) {
   Rng rng(1);
   std::vector<float> host(static_cast<size_t>(kBatch * (kFeatures + 1)));
@@ -154,8 +155,8 @@ void copied_in_pieces(LoopContext& context, Device device, Copies& copies) {
   });
 }
 
-/// All rows are shuffled at once at the beginning of an epoch, row by row, and copied to where batches are
-/// cut from: a spike in one step of an epoch, and nothing in the others.
+/// All rows are shuffled row by row at the beginning of an epoch, and copied to the tensors that batches are
+/// cut from. The first step of an epoch has a spike; the others have none.
 void shuffled_at_once(LoopContext& context, Device device) {
   Rng rng(1);
   std::vector<std::array<Tensor, 2>> rows;

@@ -1,5 +1,5 @@
-// What epochs leave behind and what they print: policies for checkpoints, temporary files, log levels,
-// metrics from a list; and gradients that shrink.
+// The files and the output of epochs: policies for checkpoints, temporary files, log levels, metrics from a
+// list; and shrinking gradients.
 #include "isochron/apps/compare/tables/every_epoch.h"
 
 #include <fmt/format.h>
@@ -36,7 +36,7 @@ using observe::duration_text;
 
 constexpr int64_t kFeedPasses = 5;
 
-/// Without those that are only there to be locked.
+/// Number of files in `folder`, except lock files.
 int64_t files_in(const std::filesystem::path& folder) {
   int64_t files = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
@@ -103,7 +103,7 @@ observe::Table checkpoints_table(double seconds) {
 
 namespace {
 
-/// A process of its own that keeps temporary files of a run in `parent` and is killed in the middle of it.
+/// Runs a process that keeps a run's temporary files in `parent` and is killed in the middle of the run.
 void run_that_is_killed(const std::filesystem::path& parent) {
   const pid_t child = ::fork();
   require(child >= 0, ErrorCode::kIo, "compare", "cannot start a process for the files that a crash leaves");
@@ -146,7 +146,7 @@ observe::Table files_table(double /*seconds*/) {
 
 namespace {
 
-/// A line for every step, handed to the system at once.
+/// Prints a line for every step and flushes it at once.
 class EveryStep : public train::Callback {
  public:
   explicit EveryStep(std::FILE* file) : file_(file) {}
@@ -164,7 +164,7 @@ struct Logged {
   double step_ns = 0;
 };
 
-/// A training with a checkpoint after each epoch, its events and what `every_step` prints going to a file.
+/// A training with a checkpoint after each epoch. Its events and the lines of `every_step` go to a file.
 Logged logged_training(LogLevel level, bool every_step, int epochs) {
   const TemporaryFolder folder;
   const std::filesystem::path path = folder.path() / "training.log";
@@ -314,7 +314,7 @@ observe::Table improvement_table(double /*seconds*/) {
 
 namespace {
 
-/// While it lives, this thread computes with subnormal numbers, as a program does that never said otherwise.
+/// While it exists, this thread computes with subnormal numbers, as is the default of a program.
 class SubnormalsKept {
  public:
   SubnormalsKept() {
@@ -344,7 +344,7 @@ observe::Table shrinking_gradients_table(double seconds) {
   for (const double size : {1e-2, 1e-10, 1e-30, 1e-40}) {
     Tensor gradient;
     {
-      const SubnormalsKept kept;  // or it would be zero to begin with
+      const SubnormalsKept kept;  // without it, the gradient would be zero from the start
       gradient = full({32, 10}, size);
     }
     const std::function<void()> product = [&] { static_cast<void>(matmul(x, gradient)); };

@@ -5,7 +5,7 @@
 
 namespace isochron::apps {
 
-/// Ways to save: what each makes the loop wait for, and leaves on the disk.
+/// Ways to save: how long the loop waits for each, and what each leaves on disk.
 observe::Table checkpoints_table(double seconds);
 /// What is left of temporary files at the end, after a crash, and at the next start.
 observe::Table files_table(double seconds);
@@ -15,7 +15,7 @@ observe::Table log_levels_table(double seconds);
 observe::Table metrics_table(double seconds);
 /// Time and loss of ten epochs: later ones improve less and take as long.
 observe::Table improvement_table(double seconds);
-/// Time of a step whose gradients shrink until they are no normal numbers any more.
+/// Time of a step whose gradients shrink until they are subnormal.
 observe::Table shrinking_gradients_table(double seconds);
 
 }  // namespace isochron::apps

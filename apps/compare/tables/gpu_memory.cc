@@ -35,7 +35,7 @@ std::vector<std::string> pool_row(std::string name, const AllocatorStats& stats)
           fmt::format("{:.1f} %", 100 * stats.fragmentation())};
 }
 
-/// Until the time is over, at least so many times.
+/// Repeats `what` until the time is over, but at least `least` times.
 void repeat(double seconds, int64_t least, const std::function<void()>& what) {
   const int64_t until_ns = now_ns() + static_cast<int64_t>(seconds * 1e9);
   for (int64_t i = 0; i < least || now_ns() < until_ns; ++i) what();
@@ -64,7 +64,7 @@ AllocatorStats of_any_batch(double seconds) {
   return pool.stats();
 }
 
-/// 256 blocks of 64 B to 1 MiB (evenly over the powers of two), of which a random one is replaced each time.
+/// 256 blocks of 64 B to 1 MiB (evenly over the powers of two); each step replaces a random one.
 AllocatorStats of_random_lifetimes(Allocator& pool, double seconds) {
   Rng rng(4);
   struct Block {
@@ -155,7 +155,7 @@ observe::Table device_fragmentation_table(Device device, double seconds) {
 
 namespace {
 
-/// Steps on batches of 1 to 256 rows whose tensors come from a pool of at most so many bytes.
+/// Steps on batches of 1 to 256 rows whose tensors come from a pool with a byte limit.
 struct LimitedRun {
   AllocatorStats stats;
   int64_t steps = 0;
@@ -195,7 +195,7 @@ LimitedRun run_limited(size_t max_bytes, double seconds) {
 }  // namespace
 
 observe::Table limit_table(double seconds) {
-  constexpr double kShares[] = {2, 1.2, 1, 0.8};  // of what the steps have in use at most
+  constexpr double kShares[] = {2, 1.2, 1, 0.8};  // of the maximum that the steps use
   const LimitedRun free = run_limited(kNoByteLimit, seconds / 5);
   observe::Table table{.title = "Batches of 1 to 256 rows, op by op, from a pool at its memory limit",
                        .columns = {"limit", "per step", "longest step", "retries after freeing memory",
@@ -284,7 +284,7 @@ observe::Table kept_alive_table(double /*seconds*/) {
                                 : fmt::format("{}: {} in {}", usage.front().tag, bytes(usage.front().bytes),
                                               usage.front().allocations)});
       last_bytes = stats.requested_bytes;
-      keep(Tensor());  // lets go before the allocator does
+      keep(Tensor());  // releases the tensors before the allocator is destroyed
     }
   };
   row("nothing", false, [](const Tensor&) {});

@@ -1,5 +1,5 @@
-// The tables of `growing-graph`: what each pass over the graph brings, loops and branches inside it against
-// unrolled ones, and what a gradient costs when the graph grows.
+// The tables of `growing-graph`: the benefit of each pass over the graph, loops and branches inside it
+// compared with unrolled ones, and the cost of a gradient when the graph grows.
 #include "isochron/apps/compare/tables/growing_graph.h"
 
 #include <fmt/format.h>
@@ -30,8 +30,8 @@ namespace {
 using observe::bytes_text;
 using observe::duration_text;
 
-/// A train step as people write one: the loss and its gradient's clipping spell out what a library call would
-/// have said shorter, so that every pass finds what it is for.
+/// A train step as people write it: the loss and the gradient clipping are written out instead of calling the
+/// library, so that every pass finds something to do.
 struct WrittenOut {
   nn::Sequential model{nn::Dense(64, nn::Activation::kTanh), nn::Dense(1)};
   optim::Adam optimizer;
@@ -60,7 +60,7 @@ struct Variant {
 observe::Table passes_table(double seconds) {
   std::vector<Variant> variants{{"all on", {}}};
   for (const graph::PassInfo& pass : graph::passes()) {
-    // These have nothing to do unless a function asks for them, or for a device.
+    // These passes do nothing unless a function asks for them or is planned for a device.
     if (pass.name == "recompute" || pass.name == "precision" || pass.on_devices_alone) continue;
     variants.push_back({fmt::format("without {}", pass.name), {std::string(pass.name)}});
   }
@@ -194,7 +194,8 @@ Tensor doubled(Tensor x, int64_t times) {
   return x;
 }
 
-/// Ns of d sum / dx at iteration `times`, through all that one tape has recorded since the first.
+/// Time in ns of d sum / dx at iteration `times`, through everything that one tape recorded since the first
+/// iteration.
 double gradient_of_all(int64_t times, double seconds) {
   const Tensor x = full({2, 2}, 1e-300, DType::kF64);
   GradientTape tape(/*persistent=*/true);

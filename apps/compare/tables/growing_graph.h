@@ -9,7 +9,7 @@ namespace isochron::apps {
 observe::Table passes_table(double seconds);
 /// A recurrent network unrolled and as a scan, and branches, all with their gradients.
 observe::Table control_flow_table(double seconds);
-/// The gradient through all that ever happened against that of one iteration.
+/// The gradient through everything recorded so far, compared with that of one iteration.
 observe::Table gradient_table(double seconds);
 
 }  // namespace isochron::apps

@@ -51,7 +51,7 @@ class Training {
   std::optional<data::Dataset::Iterator> at_;
 };
 
-/// Of a step of each, in turns.
+/// Time of a step of each training, measured alternately.
 std::vector<double> step_times(const std::vector<std::unique_ptr<Training>>& trainings,
                                const std::vector<int64_t>& steps, double seconds) {
   std::vector<std::function<void()>> calls;
@@ -108,7 +108,7 @@ observe::Table accumulation_table(double seconds) {
     const int64_t batches = batches_an_update[i];
     const auto arena = static_cast<double>(trainings[i]->plan().arena_bytes);
     const auto first = static_cast<double>(trainings[0]->plan().arena_bytes);
-    // Of a training of its own, as the timed one has done as many updates as there was time for.
+    // From a new training, because the timed one has done as many updates as there was time for.
     Training fresh(optim::Adam({.step = {.accumulate = batches}}), Precision::kF32, kImages / batches);
     const double loss = fresh.loss_after((kUpdates - 1) * batches, batches);
     table.rows.push_back({fmt::format("{}", kImages / batches), fmt::format("{}", batches), bytes_text(arena),

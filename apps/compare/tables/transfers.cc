@@ -1,4 +1,4 @@
-// NaN and infinity: who is named for them, and what looking for them costs.
+// NaN and infinity: which culprit is named, and the cost of checking for them.
 #include "isochron/apps/compare/tables/transfers.h"
 
 #include <fmt/format.h>
@@ -35,7 +35,7 @@ Tensor uniform(const Shape& shape, Rng& rng) {
   return result;
 }
 
-/// A training on random numbers; `spoilt`, a row of x, may be spoilt before it begins.
+/// A training on random numbers; `spoilt`, a row of x, may be corrupted before training begins.
 struct Spoilt {
   const Device device;
   Tensor x, y;

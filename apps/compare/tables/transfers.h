@@ -6,7 +6,7 @@
 
 namespace isochron::apps {
 
-/// Numbers that aren't finite, planted in data, loss and gradient, and who is named for them.
+/// Non-finite numbers planted in data, loss and gradient, and the culprit that is named for each.
 observe::Table culprits_table(Device device);
 /// What looking for such numbers costs a step; made in about so many seconds.
 observe::Table checks_table(Device device, double seconds);

@@ -33,7 +33,7 @@ OptimizerRule adagrad_rule() {
           .states = count_states<1>,
           .reference = by_element<adagrad>,
           .definition = adagrad_definition,
-          // Where the sum may be 0 too, it is the epsilon that keeps 0 / 0 away.
+          // If the sum may be 0 too, only the epsilon prevents 0 / 0.
           .zero_changes_nothing = [](const Attributes& attributes) {
             return attributes.get<double>("epsilon") >= std::numeric_limits<float>::min();
           }};

@@ -18,7 +18,7 @@ namespace {
 using graph::Attributes;
 using Values = std::vector<double>;
 
-/// The matrix that a parameter is taken for.
+/// The shape of the matrix that a parameter is treated as.
 struct MatrixShape {
   explicit MatrixShape(const Shape& parameter)
       : columns(parameter.back()), rows(columns == 0 ? 0 : parameter.elems() / columns) {}
