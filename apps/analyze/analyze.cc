@@ -64,19 +64,20 @@ observe::FlatnessVerdict judge_few(std::span<const double> values, bool smoothed
   return verdict;
 }
 
-/// If nearly all values are the same number, a change smaller than its last digit is hidden.
+/// If most values are the same number, a change smaller than its last digit is hidden: such a change makes
+/// the values cross from one number to the next at most once, so that one of the two has half of them.
 void doubt_rounded(observe::FlatnessVerdict& verdict, std::span<const double> values, double resolution) {
-  constexpr double kNearlyAll = 0.9;
+  constexpr double kMost = 0.5;
   if (verdict.kind != Flatness::kFlat || resolution <= verdict.bound) return;
   std::map<double, size_t> counts;
   for (const double value : values) ++counts[value];
   const size_t most =
       std::ranges::max_element(counts, {}, [](const auto& entry) { return entry.second; })->second;
-  if (static_cast<double>(most) < kNearlyAll * static_cast<double>(values.size())) return;
+  if (static_cast<double>(most) < kMost * static_cast<double>(values.size())) return;
   verdict.kind = Flatness::kInconclusive;
   verdict.iterations_to_decide = std::numeric_limits<double>::infinity();
   verdict.reason =
-      fmt::format("nearly all values are the same number, which is rounded to {:.2g} %", 100 * resolution);
+      fmt::format("most values are the same number, which is rounded to {:.2g} %", 100 * resolution);
 }
 
 observe::RunReport judge(const TimeSeries& series, const IterationTimes& times, const std::string& name,

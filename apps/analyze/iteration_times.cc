@@ -30,9 +30,11 @@ bool is_of_log(std::string_view line) {
 
 /// Whether text begins like a table: the first two lines have the same number of fields, and one field of the
 /// second line is a number. If the first line is longer than the buffer, only its separators can be checked.
+/// Text with escape sequences, whose semicolons separate nothing, is a log.
 bool looks_like_table(std::string_view text) {
   const size_t first_end = text.find('\n');
   const std::string_view first = text.substr(0, first_end);
+  if (first.find('\x1b') != std::string_view::npos) return false;
   const char separator = separator_of(first);
   const auto separators = [separator](std::string_view line) { return std::ranges::count(line, separator); };
   if (first_end == std::string_view::npos)

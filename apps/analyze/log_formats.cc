@@ -188,7 +188,7 @@ std::string spelled_out(std::string_view expression) {
       {"@counter", R"(\d+(?:[,_]\d{3})*)"},
       {"@count", R"((?P<count>\d+(?:[,_]\d{3})*))"},
       {"@value", R"((?P<value>\d+(?:[,_]\d{3})*(?:\.\d+)?(?:[eE][-+]?\d+)?|\?))"},
-      {"@rate", R"( ?(?P<unit>[^,\]\s/]*/[^,\]\s]+))"},
+      {"@rate", R"( ?(?P<unit>[^,\]\s/]*/ ?[^,\]\s]+))"},
       {"@thing", R"((?P<of>epoch|step|iter|iteration|batch))"},
       {"@time", R"((?P<unit>ns|us|µs|ms|msec|s|secs?|seconds?|mins?|minutes?|h|hrs?|hours?))"},
       {"@speed", R"((?P<unit>(?:ns|us|µs|ms|s|sec)/(?:epoch|step|it|iter|iteration|batch)|)"

@@ -51,11 +51,41 @@ std::optional<TimeUnit> unit_of_quotient(std::string_view above, std::string_vie
   return std::nullopt;
 }
 
+bool is_among(std::string_view word, std::initializer_list<std::string_view> words) {
+  return std::ranges::find(words, word) != words.end();
+}
+
+/// Whether `word` names what a rate counts: "it", "samples". One of "step" and the like, in the singular, may
+/// also be what is timed.
+bool is_counted(std::string_view word) {
+  return is_among(word,
+                  {"it",        "its",   "iters",  "iterations", "steps",   "batches", "samples", "examples",
+                   "img",       "imgs",  "images", "tok",        "toks",    "tokens",  "seqs",    "sequences",
+                   "sentences", "words", "rows",   "frames",     "updates", "epochs",  "items",   "records"});
+}
+
+/// The unit of "ms/step", of "images/s" and of "time/ms". In other names the slash may separate a group from
+/// a name ("train/ms", "train/step_time_ms"): nothing then.
+std::optional<TimeUnit> unit_of_fraction(std::string_view above, std::string_view below) {
+  if (const auto ns = ns_of(above)) return TimeUnit{*ns};
+  const auto ns = ns_of(below);
+  if (!ns) return std::nullopt;
+  if (is_counted(above) ||
+      is_among(above, {"step", "iter", "iteration", "batch", "sample", "image", "token"}))
+    return TimeUnit{*ns, true};
+  if (is_among(above, {"time", "duration", "latency", "elapsed", "wall", "seconds"})) return TimeUnit{*ns};
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<TimeUnit> time_unit(std::string_view text) {
   const size_t slash = text.find('/');
-  if (slash != std::string_view::npos) return unit_of_quotient(text.substr(0, slash), text.substr(slash + 1));
+  if (slash != std::string_view::npos) {
+    std::string_view below = text.substr(slash + 1);
+    if (below.starts_with(' ')) below.remove_prefix(1);  // tqdm's unit may begin with a space: "1.02s/ steps"
+    return unit_of_quotient(text.substr(0, slash), below);
+  }
   if (const auto ns = ns_of(text)) return TimeUnit{*ns};
   return std::nullopt;
 }
@@ -63,17 +93,28 @@ std::optional<TimeUnit> time_unit(std::string_view text) {
 std::optional<TimeUnit> time_unit_of_name(const std::string& name) {
   std::string lower = name;
   std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
-  for (const std::string_view between : {"/", "_per_", " per "}) {
-    const size_t at = lower.find(between);
+  const std::string_view text = lower;
+  for (const std::string_view between : {"_per_", " per "}) {
+    const size_t at = text.rfind(between);
     if (at == std::string::npos) continue;
-    const std::string_view text = lower;
     auto unit = unit_of_quotient(last_word(text.substr(0, at)), first_word(text.substr(at + between.size())));
     if (!unit) continue;
     unit->of = {};
     return unit;
   }
-  if (const auto ns = ns_of(last_word(lower))) return TimeUnit{*ns};
-  return std::nullopt;
+  for (size_t slash = text.find('/'); slash != std::string::npos; slash = text.find('/', slash + 1)) {
+    const std::string_view above = last_word(text.substr(0, slash)),
+                           below = first_word(text.substr(slash + 1));
+    if (const auto unit = unit_of_fraction(above, below)) return unit;
+  }
+  const std::string_view last = last_word(text);
+  const auto ns = ns_of(last);
+  if (!ns || text.substr(0, static_cast<size_t>(last.data() - text.data())).ends_with('/'))
+    return std::nullopt;
+  // "tokens_s" is a rate that has lost its "per", or a time.
+  const std::string_view before = last_word(text.substr(0, static_cast<size_t>(last.data() - text.data())));
+  if (*ns >= 1e9 && is_counted(before)) return std::nullopt;
+  return TimeUnit{*ns};
 }
 
 double written_resolution(std::string_view number) {

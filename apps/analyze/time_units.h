@@ -21,7 +21,8 @@ struct TimeUnit {
 std::optional<TimeUnit> time_unit(std::string_view text);
 
 /// The unit at the end or in the middle of a column's name: "step_ms", "time (s)", "seconds", "it/s",
-/// "samples_per_second", "ms_per_step".
+/// "samples_per_second", "ms_per_step", "perf/ms_per_step", "step_time/ms". Nothing if it is ambiguous:
+/// "tokens_s", "train/ms".
 std::optional<TimeUnit> time_unit_of_name(const std::string& name);
 
 /// The value of 1 in the last digit of a written number, relative to the number: 0.04 for "2.5". 0 if that is

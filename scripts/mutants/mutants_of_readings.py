@@ -3,6 +3,14 @@
 
 def faults(mutant):
     return [
+        mutant("rounded-times-half-the-same", "apps/analyze/analyze.cc", "constexpr double kMost = 0.5;", "constexpr double kMost = 0.9;",
+               "apps", "Analyze.GrowthWithinOneRoundingUnit*"),
+        mutant("groups-of-columns-are-counted", "apps/analyze/time_units.cc", "  if (is_counted(above) || is_among", "  if (!above.empty() || is_among",
+               "apps", "TimeUnits.NamesOfColumns*"),
+        mutant("units-that-begin-with-a-space", "apps/analyze/time_units.cc", "if (below.starts_with(' ')) below.remove_prefix(1);", "",
+               "apps", "Logs.TqdmsUnitsMayBegin*"),
+        mutant("colored-text-is-a-table", "apps/analyze/iteration_times.cc", "  if (first.find('\\x1b') != std::string_view::npos) return false;\n", "",
+               "apps", "Logs.ColoredLines*"),
         mutant("sums-of-another-group-of-units", "backends/cpu/recurrent/recurrent_blocks.cc", "block.sums + i * group_sums + r * columns",
                "block.sums + i % 2 * group_sums + r * columns", "ops", "RecurrentOps.GiveTheSameBitsForARow*"),
         mutant("padding-in-products-of-sequences", "ops/recurrent/recurrent.cc",

@@ -329,6 +329,18 @@ TEST_F(Logs, TqdmsRatesAreInverted) {
       << "the last one is the mean of the bar";
 }
 
+TEST_F(Logs, TqdmsUnitsMayBeginWithASpace) {
+  EXPECT_THAT(
+      ms(bar("a", 1, 9, "4.00 steps/s") + bar("a", 2, 9, "2.00s/ steps") + bar("a", 3, 9, "1.00s/ steps")),
+      ElementsAre(250, 2000));
+}
+
+TEST_F(Logs, ColoredLinesWithSemicolonsAreALog) {
+  std::string log;
+  for (const int step : {1, 2, 3}) log += fmt::format("\x1b[38;2;98;6;224mstep {0}: {0} ms\x1b[0m\n", step);
+  EXPECT_THAT(ms(log), ElementsAre(1, 2, 3));
+}
+
 TEST_F(Logs, ScaledCountsAndRatesBelongTogether) {
   const std::string scaled =
       "\r 1%|1| 10.0k/1.00M [00:01<00:09, 5.00ktok/s]\r 2%|1| 20.0k/1.00M [00:01<00:09, 500tok/s]"
