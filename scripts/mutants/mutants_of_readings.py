@@ -5,7 +5,7 @@ def faults(mutant):
     return [
         mutant("rounded-times-half-the-same", "apps/analyze/analyze.cc", "constexpr double kMost = 0.5;", "constexpr double kMost = 0.9;",
                "apps", "Analyze.GrowthWithinOneRoundingUnit*"),
-        mutant("groups-of-columns-are-counted", "apps/analyze/time_units.cc", "  if (is_counted(above) || is_among", "  if (!above.empty() || is_among",
+        mutant("groups-of-columns-are-counted", "apps/analyze/time_units.cc", "  if (is_counted(above) ||", "  if (!above.empty() ||",
                "apps", "TimeUnits.NamesOfColumns*"),
         mutant("units-that-begin-with-a-space", "apps/analyze/time_units.cc", "if (below.starts_with(' ')) below.remove_prefix(1);", "",
                "apps", "Logs.TqdmsUnitsMayBegin*"),
