@@ -55,8 +55,8 @@ bool is_among(std::string_view word, std::initializer_list<std::string_view> wor
   return std::ranges::find(words, word) != words.end();
 }
 
-/// Whether `word` names what a rate counts: "it", "samples". One of "step" and the like, in the singular, may
-/// also be what is timed.
+/// Whether `word` names what a rate counts: "it", "samples". In the singular, "step" and the like may also be
+/// what is timed.
 bool is_counted(std::string_view word) {
   return is_among(word,
                   {"it",        "its",   "iters",  "iterations", "steps",   "batches", "samples", "examples",
@@ -67,14 +67,33 @@ bool is_counted(std::string_view word) {
 /// The unit of "ms/step", of "images/s" and of "time/ms". In other names the slash may separate a group from
 /// a name ("train/ms", "train/step_time_ms"): nothing then.
 std::optional<TimeUnit> unit_of_fraction(std::string_view above, std::string_view below) {
-  if (const auto ns = ns_of(above)) return TimeUnit{*ns};
-  const auto ns = ns_of(below);
-  if (!ns) return std::nullopt;
-  if (is_counted(above) ||
+  std::optional<TimeUnit> unit = unit_of_quotient(above, below);
+  if (!unit || !unit->rate || is_counted(above) ||
       is_among(above, {"step", "iter", "iteration", "batch", "sample", "image", "token"}))
-    return TimeUnit{*ns, true};
-  if (is_among(above, {"time", "duration", "latency", "elapsed", "wall", "seconds"})) return TimeUnit{*ns};
-  return std::nullopt;
+    return unit;
+  if (!is_among(above, {"time", "duration", "latency", "elapsed", "wall"})) return std::nullopt;
+  unit->rate = false;
+  return unit;
+}
+
+/// time_unit_of_name, for a name in lower case.
+std::optional<TimeUnit> unit_of_lower(std::string_view text) {
+  for (const std::string_view between : {"_per_", " per "}) {
+    const size_t at = text.rfind(between);
+    if (at == std::string_view::npos) continue;
+    const std::string_view below = text.substr(at + between.size());
+    if (const auto unit = unit_of_quotient(last_word(text.substr(0, at)), first_word(below))) return unit;
+  }
+  for (size_t slash = text.find('/'); slash != std::string_view::npos; slash = text.find('/', slash + 1)) {
+    const std::string_view below = text.substr(slash + 1);
+    if (const auto unit = unit_of_fraction(last_word(text.substr(0, slash)), first_word(below))) return unit;
+  }
+  const std::string_view last = last_word(text);
+  const std::string_view front = text.substr(0, static_cast<size_t>(last.data() - text.data()));
+  const auto ns = ns_of(last);
+  // "tokens_s" is a rate that has lost its "per", or a time.
+  if (!ns || front.ends_with('/') || (*ns >= 1e9 && is_counted(last_word(front)))) return std::nullopt;
+  return TimeUnit{*ns};
 }
 
 }  // namespace
@@ -93,28 +112,9 @@ std::optional<TimeUnit> time_unit(std::string_view text) {
 std::optional<TimeUnit> time_unit_of_name(const std::string& name) {
   std::string lower = name;
   std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
-  const std::string_view text = lower;
-  for (const std::string_view between : {"_per_", " per "}) {
-    const size_t at = text.rfind(between);
-    if (at == std::string::npos) continue;
-    auto unit = unit_of_quotient(last_word(text.substr(0, at)), first_word(text.substr(at + between.size())));
-    if (!unit) continue;
-    unit->of = {};
-    return unit;
-  }
-  for (size_t slash = text.find('/'); slash != std::string::npos; slash = text.find('/', slash + 1)) {
-    const std::string_view above = last_word(text.substr(0, slash)),
-                           below = first_word(text.substr(slash + 1));
-    if (const auto unit = unit_of_fraction(above, below)) return unit;
-  }
-  const std::string_view last = last_word(text);
-  const auto ns = ns_of(last);
-  if (!ns || text.substr(0, static_cast<size_t>(last.data() - text.data())).ends_with('/'))
-    return std::nullopt;
-  // "tokens_s" is a rate that has lost its "per", or a time.
-  const std::string_view before = last_word(text.substr(0, static_cast<size_t>(last.data() - text.data())));
-  if (*ns >= 1e9 && is_counted(before)) return std::nullopt;
-  return TimeUnit{*ns};
+  std::optional<TimeUnit> unit = unit_of_lower(lower);
+  if (unit) unit->of = {};  // a part of `lower`
+  return unit;
 }
 
 double written_resolution(std::string_view number) {

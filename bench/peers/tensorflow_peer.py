@@ -30,9 +30,9 @@ import keras
 import tensorflow as tf
 import tensorflow_models
 
-tf.config.threading.set_intra_op_parallelizm_threads(ARGUMENTS.threads)
+tf.config.threading.set_intra_op_parallelism_threads(ARGUMENTS.threads)
 # The faster choice in each case: kernels side by side take the cores from each other in cnn, and fill them in mlp.
-tf.config.threading.set_inter_op_parallelizm_threads(1 if ARGUMENTS.case in ("cnn", "resnet20") else ARGUMENTS.threads)
+tf.config.threading.set_inter_op_parallelism_threads(1 if ARGUMENTS.case in ("cnn", "resnet20") else ARGUMENTS.threads)
 
 
 def build(case):

@@ -195,7 +195,7 @@ Json block_json(const Plot& plot) {
                       {"line", one.line},
                       {"markers", one.markers},
                       {"dashed", one.dashed},
-                      {"color", one.color}});
+                      {"colour", one.color}});
   }
   Json marks = Json::array();
   for (const PlotMark& mark : plot.marks) marks.push_back({{"x", mark.x}, {"label", mark.label}});
@@ -464,7 +464,7 @@ Table table_of(const Json& json) {
 
 /// "#rrggbb" or nothing: it goes into a page as it is.
 std::string color_of(const Json& json) {
-  std::string color = text_of(json, "color");
+  std::string color = text_of(json, "colour");
   const bool plain = color.size() == 7 && color[0] == '#' &&
                      color.find_first_not_of("0123456789abcdefABCDEF", 1) == std::string::npos;
   expect(color.empty() || plain, fmt::format("'{}' is not a color", color.substr(0, 20)));

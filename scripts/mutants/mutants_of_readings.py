@@ -5,7 +5,7 @@ def faults(mutant):
     return [
         mutant("rounded-times-half-the-same", "apps/analyze/analyze.cc", "constexpr double kMost = 0.5;", "constexpr double kMost = 0.9;",
                "apps", "Analyze.GrowthWithinOneRoundingUnit*"),
-        mutant("groups-of-columns-are-counted", "apps/analyze/time_units.cc", "  if (is_counted(above) ||", "  if (!above.empty() ||",
+        mutant("groups-of-columns-are-counted", "apps/analyze/time_units.cc", "!unit->rate || is_counted(above) ||", "!unit->rate || !above.empty() ||",
                "apps", "TimeUnits.NamesOfColumns*"),
         mutant("units-that-begin-with-a-space", "apps/analyze/log_formats.cc", "[^,\\]\\s/]*/ ?[^,", "[^,\\]\\s/]*/[^,", "apps",
                "Logs.TqdmsUnitsMayBegin*"),

@@ -79,6 +79,12 @@ TEST(TimeUnits, NamesOfColumnsTellThem) {
   }
 }
 
+TEST(TimeUnits, WhatIsTimedMayFollowASpace) {
+  const auto unit = time_unit("s/ steps");
+  ASSERT_TRUE(unit.has_value());
+  EXPECT_EQ(unit->of, "steps");
+}
+
 TEST(TimeUnits, RatesAreKnownByWhatFollows) {
   for (const char* text : {"it/s", " images/sec, loss", "steps/second]", "MB/s", "/s"})
     EXPECT_TRUE(begins_as_rate(text)) << text;

@@ -94,7 +94,7 @@ HWY_INLINE void forward_cell(const ForwardBlock<E, O>& block, int64_t time, int6
 template <class Cell, typename E, typename O>
 void forward_cells(const ForwardBlock<E, O> block, int64_t time, int64_t first, int64_t count) {
   const int64_t columns = block.call.shape.slot_columns();
-  const int64_t group_sums = block.call.shape.whole_rows(block.rows) * columns;
+  const int64_t group_sums = block.call.shape.sums_of_group(block.rows);
   for (int64_t r = 0; r < block.rows; ++r) {
     for (int64_t i = 0; i < count; ++i) {
       forward_cell<Cell>(block, time, r, first + i, block.sums + i * group_sums + r * columns);
@@ -111,7 +111,7 @@ ForwardBlock<E, O> forward_memory(const RecurrentForward<E, O>& call, int64_t be
   Scratch scratch(memory);
   ForwardBlock<E, O> block{call, begin, rows, stride, shape.padded_units(), stride, {}, {}, {}, {}, {}, {}};
   const int64_t operands = shape.whole_rows(rows) * stride;
-  block.sums = scratch.take<T>(shape.cell_groups(rows) * shape.whole_rows(rows) * shape.slot_columns());
+  block.sums = scratch.take<T>(shape.cell_groups(rows) * shape.sums_of_group(rows));
   block.operand = scratch.take<O>(operands);
   block.next = scratch.take<O>(operands);
   block.c = scratch.take<T>(rows * block.c_stride);
@@ -140,7 +140,7 @@ void forward_block(const RecurrentForward<E, O>& call, int64_t begin, int64_t en
   const int64_t stride = shape.operand_stride<O>();
   const int64_t depth = shape.whole_depth<O>(shape.depth());
   const int64_t columns = shape.slot_columns();
-  const int64_t group_sums = shape.whole_rows(rows) * columns;
+  const int64_t group_sums = shape.sums_of_group(rows);
   const int64_t most = shape.cell_groups(rows);
   const TileRegisters registers(shape.tiles);
   ForwardBlock<E, O> block = forward_memory(call, begin, rows, scratch);

@@ -47,11 +47,13 @@ struct RecurrentShape {
   /// `count` rows of a product's left operand and result, plus the padding rows that are computed for
   /// nothing.
   int64_t whole_rows(int64_t count) const { return tiles ? align_up(count, kTileRows) : count; }
+  /// Numbers of one group's sums for `rows` rows.
+  int64_t sums_of_group(int64_t rows) const { return whole_rows(rows) * slot_columns(); }
   /// How many groups have their products computed before their cells in each step: as many as keep the sums
   /// in cache. With more groups, the runs in which cells write the gates of a row are longer.
   int64_t cell_groups(int64_t rows) const {
     constexpr int64_t kNumbers = 16 * 1024;
-    const int64_t most = kNumbers / (std::max<int64_t>(whole_rows(rows), 1) * slot_columns());
+    const int64_t most = kNumbers / sums_of_group(std::max<int64_t>(rows, 1));
     return std::max<int64_t>(1, std::min(most, groups()));
   }
   /// Numbers of a row [x_t | h], in bf16 a multiple of the lanes.
@@ -150,8 +152,7 @@ bool recurrent_multiplies_pairs();
 template <typename E, typename O>
 size_t forward_scratch(const RecurrentShape& shape, int64_t rows) {
   const int64_t whole_rows = shape.whole_rows(rows);
-  const int64_t sums =
-      2 * rows * shape.padded_units() + whole_rows * shape.slot_columns() * shape.cell_groups(rows);
+  const int64_t sums = 2 * rows * shape.padded_units() + shape.cell_groups(rows) * shape.sums_of_group(rows);
   const int64_t operands = 2 * whole_rows * shape.operand_stride<O>();
   return static_cast<size_t>(sums) * sizeof(ComputeType<E>) + static_cast<size_t>(operands) * sizeof(O) +
          6 * 64;

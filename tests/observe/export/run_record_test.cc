@@ -197,7 +197,7 @@ TEST(RunRecord, RefusesWhatNoRunWrote) {
   refuses([&](auto& json) { json["parts"][0]["blocks"][3]["series"][0]["x"].push_back(4); },
           "different lengths");
   refuses([&](auto& json) { json["parts"][0]["blocks"][0]["kind"] = "song"; }, "song");
-  refuses([&](auto& json) { json["parts"][0]["blocks"][3]["series"][0]["color"] = "\"><script>"; },
+  refuses([&](auto& json) { json["parts"][0]["blocks"][3]["series"][0]["colour"] = "\"><script>"; },
           "not a color");
   // Without its last newline it is whole.
   for (size_t size = 0; size + 1 < good.size(); size += good.size() / 50) {

@@ -100,15 +100,12 @@ std::string reference_page() {
       "Written from the registry by `make ops-reference`; a test holds it to the registry. The functions "
       "that call\n"
       "these ops, with their shapes, errors and precision, are in the headers of `ops/`.\n\n"
-      "Last column: *gradient*: differentiable, at least twice; *gradient 0*: no gradient flows through; *in "
-      "place*: the\n"
-      "result may reuse an input's memory; *view*: no kernel runs; *random*: each call draws new numbers; "
-      "*side\n"
-      "effect*: runs even if its result is unused. Under mixed precision, *low* ops take 16-bit operands, "
-      "and ops that\n"
-      "*follow* take the dtype of their neighbors and compute in f32, as do elementwise ops, reductions and "
-      "ops that\n"
-      "only move elements. All others run in f32.\n";
+      "Last column: *gradient*: differentiable, at least twice; *gradient 0*: no gradient flows\n"
+      "through; *in place*: the result may reuse an input's memory; *view*: no kernel runs; *random*:\n"
+      "each call draws new numbers; *side effect*: runs even if its result is unused. Under mixed\n"
+      "precision, *low* ops take 16-bit operands, and ops that *follow* take the dtype of their\n"
+      "neighbors and compute in f32, as do elementwise ops, reductions and ops that only move elements.\n"
+      "All others run in f32.\n";
   append_table(page, "Element functions, which fuse with each other",
                [](const OpDef& op) { return op.fusion == FusionClass::kElementwise; });
   append_table(page, "Reductions, which close a fused group",
