@@ -8,6 +8,7 @@
 #include <span>
 
 #include "isochron/apps/analyze/log_formats.h"
+#include "isochron/apps/analyze/log_reader.h"
 #include "isochron/apps/analyze/time_sources.h"
 #include "isochron/core/base/error.h"
 #include "isochron/core/files/input_stream.h"
@@ -30,15 +31,17 @@ bool is_of_log(std::string_view line) {
 
 /// Whether text begins like a table: the first two lines have the same number of fields, and one field of the
 /// second line is a number. If the first line is longer than the buffer, only its separators can be checked.
-/// Text with escape sequences, whose semicolons separate nothing, is a log.
-bool looks_like_table(std::string_view text) {
+/// The semicolons of escape sequences separate nothing.
+bool looks_like_table(std::string_view begin) {
+  std::string printed(begin);
+  remove_escapes(printed);
+  const std::string_view text = printed;
   const size_t first_end = text.find('\n');
   const std::string_view first = text.substr(0, first_end);
-  if (first.find('\x1b') != std::string_view::npos) return false;
   const char separator = separator_of(first);
   const auto separators = [separator](std::string_view line) { return std::ranges::count(line, separator); };
   if (first_end == std::string_view::npos)
-    return whole_field_number(text) || (text.size() >= kBuffer && separators(text) > 0 &&
+    return whole_field_number(text) || (begin.size() >= kBuffer && separators(text) > 0 &&
                                         text.find('\r') == std::string_view::npos && !is_of_log(text));
   const std::string_view rest = text.substr(first_end + 1);
   std::string_view second = rest.substr(0, rest.find('\n'));
