@@ -37,9 +37,16 @@ Values grouped(Track track, std::span<const double> values) {
   return points;
 }
 
-Values without_season(Values values) {
-  const std::optional<Season> season = find_season(values);
-  return season ? without(*season, values) : std::move(values);
+/// The season is replaced by its mean, or by its median in a robust track: rare long iterations don't raise
+/// the level to which their neighbors' changes are compared.
+Values without_season(Track track, Values values) {
+  std::optional<Season> season = find_season(values);
+  if (!season) return values;
+  if (robust(track)) {
+    const double usual = median(season->profile);
+    for (double& deviation : season->profile) deviation -= usual;
+  }
+  return without(*season, values);
 }
 
 std::span<const double> values_of(Track track, const WindowLevels& levels) {
@@ -56,10 +63,11 @@ std::span<const double> values_of(Track track, const WindowLevels& levels) {
 
 Values points_of(Track track, const WindowLevels& levels) {
   const std::span<const double> values = values_of(track, levels);
-  if (robust(track)) return grouped(track, without_season({values.begin(), values.end()}));
+  if (robust(track)) return grouped(track, without_season(track, {values.begin(), values.end()}));
   const bool trimmed = !levels.trimmed_means.empty();
-  return grouped(track, without_season(with_long_iterations_spread(
-                            trimmed ? levels.trimmed_means : levels.medians, levels.means)));
+  return grouped(track,
+                 without_season(track, with_long_iterations_spread(
+                                           trimmed ? levels.trimmed_means : levels.medians, levels.means)));
 }
 
 Statistics statistics_of(Track track, size_t change_point, std::span<const double> points, Values& scratch) {
@@ -194,7 +202,6 @@ Values best_excursion(std::span<const double> points) {
 
 /// The AR(1) coefficient of the residuals: their first autocorrelation, corrected for its bias (Kendall
 /// 1954). n / long_run_variance of this coefficient is the effective sample size of n points.
-/// these.
 double autoregression(std::span<const double> residuals) {
   const double biased = std::max(0.0, autocorrelation(residuals, 1));
   return std::min(0.97, biased + (2 + 4 * biased) / static_cast<double>(residuals.size()));

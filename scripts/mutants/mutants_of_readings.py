@@ -221,4 +221,6 @@ def faults(mutant):
                "core", "StandardStreams.*"),
         mutant("padding-is-damage", "core/files/input_stream.cc", "behind = from.consumed() > 0;", "behind = false;",
                "core", "InputStreams.SkipZeros*"),
+        mutant("usual-level-holds-long-iterations", "observe/statistics/level_change.cc", "  if (robust(track)) {\n    const double usual", "  if (false) {\n    const double usual",
+               "observe", "Flatness.GrowthBetweenLong*"),
     ]

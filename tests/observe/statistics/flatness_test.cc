@@ -151,6 +151,19 @@ TEST(Flatness, PeriodicSpikesAreFlat) {
   EXPECT_GE(said.flat, kSimulatedRuns - 2);
 }
 
+TEST(Flatness, GrowthBetweenLongIterationsIsRelativeToTheUsualOnes) {
+  const auto verdict = [](double change) {
+    const Series each = make_series(200, 1, 1, [change](double p, int i, Rng& rng) {
+      return gaussian(rng, 0.02) * (i % 25 == 0 ? 60 : drift(p, change));
+    });
+    return judge(each);
+  };
+  EXPECT_EQ(verdict(0).kind, Flatness::kFlat);
+  EXPECT_EQ(verdict(0.15).kind, Flatness::kGrowing);
+  EXPECT_THAT(std::string(verdict(0.15).largest.name), HasSubstr("of medians"));
+  EXPECT_NEAR(verdict(0.15).largest.change, 0.15, 0.03);
+}
+
 TEST(Flatness, GrowingRareSpikesAreSeenThoughMediansHideThem) {
   const Series series = make_series(128, 256, 1, [](double p, int, Rng& rng) {
     return gaussian(rng, 0.03) + (rng.uniform() < 0.03 ? 10 * p : 0);
