@@ -9,6 +9,8 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <numeric>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,6 +26,8 @@
 #include "isochron/observe/diagnose/report.h"
 #include "isochron/observe/export/page.h"
 #include "isochron/observe/statistics/few_values.h"
+#include "isochron/observe/statistics/series_verdict.h"
+#include "isochron/observe/statistics/statistics.h"
 
 namespace isochron::apps {
 namespace {
@@ -80,12 +84,18 @@ void doubt_rounded(observe::FlatnessVerdict& verdict, std::span<const double> va
       fmt::format("most values are the same number, which is rounded to {:.2g} %", 100 * resolution);
 }
 
+/// How a phase is judged.
+struct Strictness {
+  double bound = 0.05;
+  size_t series = 1;  // judged together: ranks and phases
+};
+
 observe::RunReport judge(const TimeSeries& series, const IterationTimes& times, const std::string& name,
-                         const Options& options) {
+                         const Options& options, const Strictness& strictness) {
   observe::ReportOptions report_options;
-  report_options.time.bound = options.bound_percent / 100;
+  report_options.time.bound = strictness.bound;
   report_options.time.min_seconds = 0;  // the times may have gaps, so their sum isn't the run's length
-  report_options.time.series = static_cast<int>(times.series.size());
+  report_options.time.series = static_cast<int>(strictness.series);
   const observe::RunData data = observe::run_data(series.ns, name, options.warmup, report_options);
   const std::span<const double> values = std::span(series.ns).subspan(static_cast<size_t>(options.warmup));
   observe::FlatnessVerdict verdict = values.size() < observe::kFewValues
@@ -105,6 +115,64 @@ size_t worst_of(const std::vector<Judged>& judged) {
     return std::pair(kWeights[static_cast<size_t>(verdict.kind)], std::fabs(verdict.largest.change));
   };
   return static_cast<size_t>(std::ranges::max_element(judged, {}, badness) - judged.begin());
+}
+
+std::vector<Judged> judge(const IterationTimes& times, const std::string& name, const Options& options,
+                          const Strictness& strictness) {
+  std::vector<Judged> judged;
+  for (const TimeSeries& series : times.series)
+    judged.push_back({series.rank, judge(series, times, name, options, strictness)});
+  return judged;
+}
+
+/// A phase that wasn't chosen.
+struct OtherPhase {
+  std::string name;
+  size_t values = 0;
+  double median_ns = 0;
+  std::optional<observe::FlatnessVerdict> verdict =
+      {};  // of its worst rank; nothing if it has too few values
+
+  bool grows() const { return verdict && verdict->kind == Flatness::kGrowing; }
+};
+
+std::vector<double> all_values(const IterationTimes& times) {
+  std::vector<double> all;
+  for (const TimeSeries& series : times.series) all.insert(all.end(), series.ns.begin(), series.ns.end());
+  return all;
+}
+
+double total_ns(const IterationTimes& times) {
+  const std::vector<double> all = all_values(times);
+  return std::accumulate(all.begin(), all.end(), 0.0);
+}
+
+/// The other phases, those that grow first. A phase with little of the time has a wider bound, as a class of
+/// steps has in a report.
+std::vector<OtherPhase> judge_others(const IterationTimes& times, const std::string& name,
+                                     const Options& options) {
+  constexpr size_t kFewest = 5;
+  double total = total_ns(times);
+  size_t series = times.series.size();
+  for (const IterationTimes& other : times.others) {
+    total += total_ns(other);
+    series += other.series.size();
+  }
+  std::vector<OtherPhase> result;
+  for (const IterationTimes& other : times.others) {
+    const std::vector<double> all = all_values(other);
+    OtherPhase& phase = result.emplace_back(OtherPhase{other.phase, all.size(), observe::median(all)});
+    const auto enough = [&](const TimeSeries& one) {
+      return one.ns.size() >= static_cast<size_t>(options.warmup) + kFewest &&
+             observe::median(one.ns) >= observe::kLeastDurationNs;
+    };
+    if (!std::ranges::all_of(other.series, enough)) continue;
+    const double bound = observe::bound_for(total_ns(other) / total, options.bound_percent / 100);
+    const std::vector<Judged> judged = judge(other, name, options, {bound, series});
+    phase.verdict = judged[worst_of(judged)].report.time;
+  }
+  std::ranges::stable_partition(result, &OtherPhase::grows);
+  return result;
 }
 
 std::string counted(size_t count, std::string_view thing) {
@@ -129,19 +197,23 @@ std::string values_text(const IterationTimes& times, int64_t count) {
 }
 
 /// What the times leave open, one line per remark.
-std::vector<std::string> remarks(const IterationTimes& times, const observe::RunReport& report) {
+std::vector<std::string> remarks(const IterationTimes& times, const std::vector<OtherPhase>& phases,
+                                 const observe::RunReport& report) {
   const observe::FlatnessVerdict& verdict = report.time;
   const bool few =
       report.iterations < static_cast<int64_t>(observe::kFewValues) && verdict.warmup_windows > 0;
   std::vector<std::string> lines;
   std::string others;
   constexpr size_t kShown = 6;
-  for (size_t i = 0; i < std::min(times.others.size(), kShown); ++i) {
-    const OtherPhase& other = times.others[i];
-    others += fmt::format("{}'{}' ({}, median {})", i == 0 ? "" : ", ", quotation(other.name, 80),
+  for (size_t i = 0; i < std::min(phases.size(), kShown); ++i) {
+    const OtherPhase& other = phases[i];
+    others += fmt::format("{}'{}' ({}, median {}", i == 0 ? "" : ", ", quotation(other.name, 80),
                           counted(other.values, "value"), observe::duration_text(other.median_ns));
+    if (other.verdict) others += fmt::format(", {}", observe::flatness_name(other.verdict->kind));
+    if (other.grows()) others += " " + observe::percent(other.verdict->largest.change);
+    others += ")";
   }
-  if (times.others.size() > kShown) others += fmt::format(" and {} more", times.others.size() - kShown);
+  if (phases.size() > kShown) others += fmt::format(" and {} more", phases.size() - kShown);
   if (!others.empty()) lines.push_back(fmt::format("other phases (choose one with --phase): {}", others));
   for (const std::string& note : times.notes) lines.push_back("note: " + note);
   constexpr double kCoarse = 0.01;
@@ -158,15 +230,21 @@ std::vector<std::string> remarks(const IterationTimes& times, const observe::Run
   return lines;
 }
 
-std::string json_of(const IterationTimes& times, const std::vector<Judged>& judged, size_t worst) {
+std::string json_of(const IterationTimes& times, const std::vector<OtherPhase>& phases,
+                    const std::vector<Judged>& judged, size_t worst) {
   using Json = nlohmann::ordered_json;
   Json json = Json::parse(to_json(judged[worst].report));
   Json source = {
       {"program", times.program}, {"phase", times.phase}, {"each", times.each}, {"notes", times.notes}};
   source["other_phases"] = Json::array();
-  for (const OtherPhase& other : times.others)
-    source["other_phases"].push_back(
-        {{"name", other.name}, {"values", other.values}, {"median_ns", other.median_ns}});
+  for (const OtherPhase& other : phases) {
+    Json phase = {{"name", other.name}, {"values", other.values}, {"median_ns", other.median_ns}};
+    if (other.verdict) {
+      phase["kind"] = observe::flatness_name(other.verdict->kind);
+      phase["change"] = other.verdict->largest.change;
+    }
+    source["other_phases"].push_back(std::move(phase));
+  }
   source["ranks"] = Json::array();
   for (const Judged& one : judged) {
     if (!times.by_rank) continue;
@@ -180,8 +258,8 @@ std::string json_of(const IterationTimes& times, const std::vector<Judged>& judg
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-void print(const IterationTimes& times, const std::vector<Judged>& judged, size_t worst,
-           const std::string& name) {
+void print(const IterationTimes& times, const std::vector<OtherPhase>& phases,
+           const std::vector<Judged>& judged, size_t worst, const std::string& name) {
   const observe::RunReport& report = judged[worst].report;
   fmt::print("{}: {}{} median {}, p99 {}\n", name, values_text(times, report.iterations),
              times.each.empty() ? "," : ";", observe::duration_text(report.duration_ns.p50),
@@ -197,15 +275,16 @@ void print(const IterationTimes& times, const std::vector<Judged>& judged, size_
     fmt::print("about {} {} would be needed to decide\n", about(report.time.iterations_to_decide),
                times.program.empty() ? "iterations" : "such values");
   if (report.spikes.period) fmt::print("spikes recur every {} iterations\n", report.spikes.period->length);
-  for (const std::string& line : remarks(times, report)) fmt::print("{}\n", line);
+  for (const std::string& line : remarks(times, phases, report)) fmt::print("{}\n", line);
 }
 
-std::string page_of(const IterationTimes& times, const observe::RunReport& report, const std::string& name) {
+std::string page_of(const IterationTimes& times, const std::vector<OtherPhase>& phases,
+                    const observe::RunReport& report, const std::string& name) {
   std::string body;
   if (!times.program.empty() || !times.each.empty())
     body += fmt::format("<p>{}.</p>\n", observe::escape_markup(values_text(times, report.iterations)));
   body += observe::run_section(report);
-  for (const std::string& line : remarks(times, report))
+  for (const std::string& line : remarks(times, phases, report))
     body += fmt::format("<p class=\"small\">{}.</p>\n", observe::escape_markup(line));
   return observe::html_page(name, body);
 }
@@ -220,19 +299,25 @@ void run(const Options& options) {
           "standard input is a terminal; name a file, or pipe a table or log in");
   const IterationTimes times = read_times(options.times);
   const std::string name = piped ? name_of("-") : quotation(options.times.path.filename().string());
-  std::vector<Judged> judged;
-  for (const TimeSeries& series : times.series)
-    judged.push_back({series.rank, judge(series, times, name, options)});
+  const std::vector<Judged> judged =
+      judge(times, name, options, {options.bound_percent / 100, times.series.size()});
+  const std::vector<OtherPhase> phases = judge_others(times, name, options);
   const size_t worst = worst_of(judged);
   const observe::RunReport& report = judged[worst].report;
-  print(times, judged, worst, name);
-  if (!options.json.empty()) write_file_atomically(options.json, json_of(times, judged, worst));
+  print(times, phases, judged, worst, name);
+  if (!options.json.empty()) write_file_atomically(options.json, json_of(times, phases, judged, worst));
   if (!options.out.empty()) {
-    write_file_atomically(options.out, page_of(times, report, name));
+    write_file_atomically(options.out, page_of(times, phases, report, name));
     fmt::print("the report is in {}\n", options.out.string());
   }
-  if (options.require_flat && report.time.kind != Flatness::kFlat)
+  if (!options.require_flat) return;
+  if (report.time.kind != Flatness::kFlat)
     throw CheckFailed("the time of an iteration was not found to be flat: " + report.time.reason);
+  for (const OtherPhase& other : phases) {
+    if (options.times.phase.empty() && other.grows())
+      throw CheckFailed(fmt::format("the time of another phase, '{}', grows: {}; --phase judges one alone",
+                                    quotation(other.name, 80), other.verdict->reason));
+  }
 }
 
 void add_sources(CLI::App& command, TimesOptions& times) {
@@ -269,6 +354,14 @@ void add_sources(CLI::App& command, TimesOptions& times) {
                   "unit of the times, or it/s for rates; default: taken from the column's name or the log")
       ->check(CLI::IsMember({"ns", "us", "ms", "s", "min", "it/s"}));
   for (CLI::Option* one : of_tables) one->excludes(pattern)->excludes(format);
+  CLI::Option* elapsed = command.add_flag_callback(
+      "--elapsed", [&times] { times.elapsed = true; },
+      "the times count from the start of the run: judge the differences between neighbors");
+  command
+      .add_flag_callback(
+          "--no-elapsed", [&times] { times.elapsed = false; },
+          "they don't, even if they look so (default: that is refused)")
+      ->excludes(elapsed);
   pattern->excludes(format)->excludes(phase);
 }
 
@@ -288,13 +381,17 @@ void add_analyze(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--out", options->out, "HTML file for the report");
   command->add_option("--json", options->json, "file for the result as JSON");
-  command->add_flag("--require-flat", options->require_flat, "exit with 1 unless the verdict is flat");
+  command->add_flag("--require-flat", options->require_flat,
+                    "exit with 1 unless the verdict is flat and, without --phase, no other phase grows");
   command->footer(
       "Logs in these formats are read without options: Keras, Lightning, tqdm, Hugging Face's Trainer,\n"
-      "PyTorch's ImageNet example, torchvision's references, and loops that print\n"
-      "'Epoch 3, Time: 1.23 seconds' or 'step 100: 12.3 ms'.\n"
+      "PyTorch's ImageNet example, torchvision's references, timm, fairseq, DeepSpeed, Detectron2, "
+      "Megatron-LM,\n"
+      "NeMo, MaxText, torchtitan, Ultralytics, TensorFlow's models, Marian, PaddlePaddle, ESPnet, Caffe, "
+      "Darknet,\n"
+      "and loops that print 'Epoch 3, Time: 1.23 seconds', 'step 100: 12.3 ms' or 'steps/s: 11.8'.\n"
       "If there are many progress bars, one per epoch, each bar gives one value; if there are few, each\n"
-      "update of a bar does. Phases (training, validation) are kept apart.\n"
+      "update of a bar does. Phases (training, validation) and ranks are kept apart.\n"
       "For other logs: --pattern 'took ([0-9.]+) (ms|s)'.\n"
       "A program's output can be piped in: python train.py 2>&1 | isochron analyze\n"
       "A verdict needs at least 5 values; with 64 or more it detects smaller changes.");

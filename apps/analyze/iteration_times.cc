@@ -7,6 +7,7 @@
 #include <cmath>
 #include <span>
 
+#include "isochron/apps/analyze/elapsed_times.h"
 #include "isochron/apps/analyze/log_formats.h"
 #include "isochron/apps/analyze/log_reader.h"
 #include "isochron/apps/analyze/time_sources.h"
@@ -26,7 +27,7 @@ std::filesystem::path opened(const std::filesystem::path& path) { return path ==
 
 /// Whether a line belongs to a log in a known format. Only the part before a carriage return is checked.
 bool is_of_log(std::string_view line) {
-  return LogMatcher("").match(line.substr(0, line.find('\r'))).has_value();
+  return !LogMatcher("").match(line.substr(0, line.find('\r'))).empty();
 }
 
 /// Whether text begins like a table: the first two lines have the same number of fields, and one field of the
@@ -129,7 +130,10 @@ std::string name_of(const std::filesystem::path& path) {
   return path == "-" ? std::string("standard input") : path.string();
 }
 
-IterationTimes read_times(const TimesOptions& options) {
+namespace {
+
+/// The times as they are written.
+IterationTimes written_times(const TimesOptions& options) {
   using std::chrono_literals::operator""ms;
   InputStream stream(opened(options.path),
                      {.limit_bytes = kLargestInput, .buffer_bytes = kBuffer, .patience = -1ms});  // as `cat`
@@ -143,6 +147,23 @@ IterationTimes read_times(const TimesOptions& options) {
   const std::string_view text(reinterpret_cast<const char*>(begin.data()), begin.size());
   if (table || (options.format.empty() && looks_like_table(text))) return times_of_table(stream, options);
   return times_of_log(stream, options);
+}
+
+}  // namespace
+
+IterationTimes read_times(const TimesOptions& options) {
+  IterationTimes times = written_times(options);
+  const std::string where = name_of(options.path);
+  if (options.elapsed.value_or(false)) {
+    take_differences(times, where);
+  } else if (!options.elapsed) {
+    const auto elapsed =
+        std::ranges::find_if(times.series, [](const TimeSeries& one) { return look_elapsed(one.ns); });
+    require(elapsed == times.series.end(), ErrorCode::kInvalidArgument, where,
+            "the times never fall and rise by about the same amount each, as those of a clock do; --elapsed "
+            "judges the differences between neighbors, --no-elapsed the times as they are");
+  }
+  return times;
 }
 
 }  // namespace isochron::apps

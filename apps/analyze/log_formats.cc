@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <re2/re2.h>
+#include <re2/set.h>
 
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <deque>
+#include <numeric>
 
 #include "isochron/apps/analyze/time_units.h"
 #include "isochron/apps/analyze/written_times.h"
@@ -73,6 +76,13 @@ int64_t first_number(std::string_view label) {
   return result.ec == std::errc() ? number : -1;
 }
 
+/// Whether tqdm has scaled a rate: "1.11kit/s". A unit may also begin like a prefix: "keys/s".
+bool is_scaled_unit(std::string_view unit) {
+  static const RE2 scaled(
+      "[kMGT](?:it|B|b|tok|tokens?|samples?|ex|examples?|imgs?|images?|frames?|rows?|steps?)/s");
+  return RE2::FullMatch(re2::StringPiece(unit.data(), unit.size()), scaled);
+}
+
 bool is_scaled(std::string_view count) { return count.find_first_of(".kMGT") != std::string_view::npos; }
 
 /// Sets the time of one step (or other unit of work) from a number and its unit as written. If tqdm scales a
@@ -86,7 +96,7 @@ void read_value(LogMatch& match, const WrittenTime& value, std::string_view unit
     unit.remove_prefix(1);
   }
   const std::optional<TimeUnit> found = time_unit(unit);
-  if (!found) return;
+  if (!found && !value.ns) return;
   if (match.of.empty()) match.of = found->of.substr(0, kLongestThing);
   if (!value.ns && (!number || *number <= 0)) return;
   const double ns = value.ns ? *value.ns : found->time_ns(*number * scale);
@@ -129,6 +139,10 @@ std::span<const LogFormat> log_formats() {
        .averaging = Averaging::kBarSoFar,
        .bar_ends_with_mean = true,
        .note = "Keras counts validation within an epoch as part of its steps"},
+      {.name = "nemo",
+       .program = "NeMo",
+       .expressions = {R"(\btrain_step_timing in s[:=] ?@value\b)"},
+       .default_unit = "s/step"},
       {.name = "lightning",
        .program = "Lightning",
        .expressions =
@@ -150,6 +164,16 @@ std::span<const LogFormat> log_formats() {
        .averaging = Averaging::kRecent,
        .bar_ends_with_mean = true,
        .separators = ","},
+      {.name = "ultralytics",
+       .program = "Ultralytics",
+       .expressions = {R"(^(?P<label>.*?):?\s+\d+% [━─╸╺╴]+ @done/@total @value@rate)"},
+       .averaging = Averaging::kRecent,
+       .bar_ends_with_mean = true},
+      {.name = "timm",
+       .program = "timm",
+       .expressions =
+           {R"(^(?P<label>(?:Train|Test): (?:\d+ )?)\[\s*@done/@total[^\]]*\].*?\bTime:\s+@value)"},
+       .default_unit = "s/iteration"},
       {.name = "imagenet",
        .program = "PyTorch's ImageNet example",
        .expressions = {R"((?:^|\s)(?P<label>\w+: (?:\[\d+\])?)\[\s*@done/@total\].*?\bTime\s+@value\s*\()"},
@@ -162,18 +186,70 @@ std::span<const LogFormat> log_formats() {
       {.name = "trainer",
        .program = "Hugging Face's Trainer",
        .expressions = {R"('(?P<label>eval\w*|test\w*|predict\w*)_runtime': '?@value\b)"},
-       .default_unit = "s/evaluation"},
+       .default_unit = "s/evaluation",
+       .note = "the log shows times of evaluations alone; with progress bars it shows those of training too"},
       {.name = "megatron",
        .program = "Megatron-LM",
        .expressions =
            {R"(\biteration\s+@counter/\s*@counter \|.*\belapsed time per iteration \((?P<unit>ms|s)\): @value)"}},
+      {.name = "fairseq",
+       .program = "fairseq",
+       .expressions = {R"(\b(?P<label>epoch \d+):\s+@done / @total .*?\bups=@value\b)"},
+       .default_unit = "it/s"},
+      {.name = "deepspeed",
+       .program = "DeepSpeed",
+       .expressions = {R"(\bglobal_step=@counter, .*?\bCurrSamplesPerSec=@value)"},
+       .default_unit = "samples/s"},
+      {.name = "detectron2",
+       .program = "Detectron2",
+       .expressions = {R"(\biter: @counter\b.*?\blast_time: @value\b)"},  // `time` is the mean of the run
+       .default_unit = "s/iteration"},
+      {.name = "maxtext",
+       .program = "MaxText",
+       .expressions = {R"(\bcompleted step: @counter, seconds: @value\b)"},
+       .default_unit = "s/step"},
+      {.name = "torchtitan",
+       .program = "torchtitan",
+       .expressions = {R"(\bstep:\s+@counter\b.*?\btps:\s+@value\b)"},
+       .default_unit = "tokens/s"},
+      {.name = "tensorflow",
+       .program = "TensorFlow",
+       .expressions = {R"(\bTimeHistory: @value seconds, .* between steps @counter and @counter)",
+                       R"(\bloss = \S+, step = @counter \(@value sec\))"},
+       .default_unit = "s/interval between lines"},
+      {.name = "marian",
+       .program = "Marian",
+       .expressions = {R"(\bUp\. @counter : .*\bTime @value ?s\b)"},
+       .default_unit = "s/interval between lines"},
+      {.name = "paddle",
+       .program = "PaddlePaddle",
+       .expressions = {R"(\b(?:avg_)?batch_cost: @value\b)"},
+       .default_unit = "s/iteration"},
+      {.name = "espnet",
+       .program = "ESPnet",
+       .expressions =
+           {R"(\b\d+epoch:(?P<label>train|valid):\d+-\d+batch: .*\b(?:train|valid)_time=@value\b)"},
+       .default_unit = "s/iteration"},
+      {.name = "caffe",
+       .program = "Caffe",
+       .expressions = {R"(\bIteration @counter \(@value (?P<unit>iter/s), )"}},
+      {.name = "darknet",
+       .program = "Darknet",
+       .expressions = {R"(^\s*@counter: .* avg loss, \S+ rate, @value seconds, )"},
+       .default_unit = "s/iteration"},
       {.name = "lines",
        .program = "lines of a loop",
        .expressions =
            {R"((?i)^(?P<label>.*?\b@thing\b\W{0,8}@count.*?\b(?:time|took|duration|in)\b)\W*?@value\s*@time@end)",
-            R"((?i)^(?P<label>.*?\b@thing\b\W{0,8}@count(?:/@counter)?(?:.*?[|,;])?)\W+@value\s*@time(?:/\w+)?@end)",
-            R"((?i)^(?P<label>.*?\b@thing\b\W{0,8}@count\b.*?)\b@value\s*@speed@end)"},
+            R"((?i)^(?P<label>.*?\b@thing\b\W{0,8}@count(?:/@counter)?(?:.*?[|,;])??)\W+@value\s*@time(?:/\w+)?@end)",
+            R"((?i)^(?P<label>.*?\b@thing\b\W{0,8}@count\b.*?)\b@value\s*@speed@end)",
+            R"((?i)\b@thing\b\W{0,8}@count\b)"},
        .free_form = true},
+      {.name = "rates",
+       .program = "lines of a loop",
+       .expressions =
+           {R"((?i)^(?P<label>.*?\b(?:(?:global_)?steps?|it|iters?|iterations|updates|batches)(?:_per_|/)s(?:ec(?:ond)?)?)\s*[=:]\s*@value\b)"},
+       .default_unit = "it/s"},
   };
   return formats;
 }
@@ -221,59 +297,148 @@ struct LogMatcher::Expression {
     }
   }
 
+  std::vector<LogMatch> match(std::string_view line) const;
+
   RE2 re;
   size_t format;
   std::array<size_t, kGroups> numbers{};
 };
 
-LogMatcher::LogMatcher(std::string_view format) {
-  static const std::vector<std::shared_ptr<const Expression>> all = [] {
-    std::vector<std::shared_ptr<const Expression>> compiled;
+/// The expressions that are tried, in order. One pass over a line finds those that match.
+struct LogMatcher::Expressions {
+  explicit Expressions(std::string_view format) {
     for (size_t i = 0; i < log_formats().size(); ++i) {
-      for (const std::string_view text : log_formats()[i].expressions)
-        compiled.push_back(std::make_shared<Expression>(text, i));
+      if (!format.empty() && log_formats()[i].name != format) continue;
+      for (const std::string_view text : log_formats()[i].expressions) {
+        all.emplace_back(text, i);
+        set.Add(spelled_out(text), nullptr);
+      }
     }
-    return compiled;
-  }();
-  std::ranges::copy_if(all, std::back_inserter(expressions_), [format](const auto& expression) {
-    return format.empty() || log_formats()[expression->format].name == format;
-  });
+    if (!all.empty())
+      require(set.Compile(), ErrorCode::kInvalidArgument, "log formats", "too large to compile");
+  }
+
+  static RE2::Options options() {
+    RE2::Options quiet(RE2::Quiet);
+    quiet.set_max_mem(kMemory);
+    return quiet;
+  }
+
+  static constexpr int64_t kMemory = int64_t{64} << 20;  // bytes of RE2's automata
+  std::deque<Expression> all;
+  RE2::Set set{options(), RE2::UNANCHORED};
+};
+
+LogMatcher::LogMatcher(std::string_view format) {
+  static const auto all = std::make_shared<const Expressions>("");
+  expressions_ = format.empty() ? all : std::make_shared<const Expressions>(format);
   std::vector<std::string_view> names;
   for (const LogFormat& one : log_formats()) names.push_back(one.name);
-  require(!expressions_.empty(), ErrorCode::kInvalidArgument, "--format",
+  require(!expressions_->all.empty(), ErrorCode::kInvalidArgument, "--format",
           "there is no format '{}'; formats are {}", quotation(format), fmt::join(names, ", "));
 }
 
-std::optional<LogMatch> LogMatcher::match(std::string_view line) const {
-  using Group = Expression::Group;
-  std::array<re2::StringPiece, Expression::kMostGroups> pieces;
+namespace {
+
+/// Sets the numbers of a line's epoch, step and batch, and the last of them as what is timed.
+void read_counters(LogMatch& match, std::string_view line) {
+  constexpr size_t kMost = 3;
+  static const RE2 counter(spelled_out(R"((?i)\b@thing\b\W{0,8}(@counter))"));
+  re2::StringPiece rest(line.data(), line.size()), thing, digits;
+  while (match.counters.size() < kMost && RE2::FindAndConsume(&rest, counter, &thing, &digits)) {
+    match.counters.push_back(first_number({digits.data(), digits.size()}));
+    match.of = std::string(thing);
+  }
+}
+
+/// Adds the times that have a name before them, from `begin` on: "step 3: data 1.2 ms, forward 30 ms". The
+/// name of their phases begins with `label`; all else is that of `like`.
+void add_named_times(std::vector<LogMatch>& matches, const LogMatch& like, std::string_view line,
+                     size_t begin, const std::string& label) {
+  constexpr size_t kMost = 8;
+  static const RE2 named(spelled_out(
+      R"((?i)([a-z][a-z_]*(?:[ _/-][a-z_]+){0,2})\W{0,3}?[\s=:(]@value\s*(?:@time(?:/\w+)?@end|(?-i:[hm])\s*\d))"));
+  static const RE2 unlike(  // what isn't the time that something took
+      R"((?i)(?:^|[\W_])(?:eta|elapsed|remain\w*|left|avg|average|mean|median|best|min|max|est\w*|limit|timeout)(?:$|[\W_]))");
+  re2::StringPiece rest(line.data() + begin, line.size() - begin), name, value, unit;
+  while (matches.size() < kMost && RE2::FindAndConsume(&rest, named, &name, &value, &unit)) {
+    const std::string_view number(value.data(), value.size());
+    const auto duration = written_duration(line, number);
+    const WrittenTime time = duration ? *duration : written_number(line, number);
+    const char* const end = time.text.data() + time.text.size();
+    if (end > rest.data()) rest.remove_prefix(static_cast<size_t>(end - rest.data()));
+    if (!time.refusal.empty() || RE2::PartialMatch(name, unlike)) continue;
+    LogMatch match = like;
+    match.ns.reset();
+    const std::string words = words_of({name.data(), name.size()});
+    match.label = words.starts_with(label) ? words : label + " " + words;
+    read_value(match, time, {unit.data(), unit.size()}, false);
+    matches.push_back(std::move(match));
+  }
+}
+
+}  // namespace
+
+std::vector<LogMatch> LogMatcher::match(std::string_view line) const {
+  std::vector<int> matching;
+  RE2::Set::ErrorInfo error{};
+  if (!expressions_->set.Match(re2::StringPiece(line.data(), line.size()), &matching, &error)) {
+    if (error.kind == RE2::Set::kNoError) return {};
+    matching.resize(expressions_->all.size());  // not enough memory for all at once
+    std::iota(matching.begin(), matching.end(), 0);
+  }
+  std::ranges::sort(matching);
+  for (const int i : matching) {
+    std::vector<LogMatch> matches = expressions_->all[static_cast<size_t>(i)].match(line);
+    if (!matches.empty()) return matches;
+  }
+  return {};
+}
+
+/// The times of a line that this expression matches.
+std::vector<LogMatch> LogMatcher::Expression::match(std::string_view line) const {
+  std::array<re2::StringPiece, kMostGroups> pieces;
   const re2::StringPiece whole(line.data(), line.size());
-  const auto found = std::ranges::find_if(expressions_, [&](const auto& expression) {
-    const int count = expression->re.NumberOfCapturingGroups() + 1;
-    return expression->re.Match(whole, 0, line.size(), RE2::UNANCHORED, pieces.data(), count);
-  });
-  if (found == expressions_.end()) return std::nullopt;
+  if (!re.Match(whole, 0, line.size(), RE2::UNANCHORED, pieces.data(), re.NumberOfCapturingGroups() + 1))
+    return {};
   const auto text = [&](Group group) -> std::string_view {
-    const size_t number = (*found)->numbers[group];
+    const size_t number = numbers[group];
     return number == 0 ? std::string_view() : std::string_view(pieces[number].data(), pieces[number].size());
   };
-  LogMatch match{.format = (*found)->format};
-  match.heading = !text(Group::kHeading).empty();
-  const std::string_view label = text(match.heading ? Group::kHeading : Group::kLabel);
+  LogMatch match{.format = format};
+  match.heading = !text(kHeading).empty();
+  const std::string_view label = text(match.heading ? kHeading : kLabel);
   match.label = words_of(label);
   match.number = first_number(label);
-  if (match.heading) return match;
-  match.of = text(Group::kOf);
-  match.done = count_of(text(Group::kDone));
-  match.total = count_of(text(Group::kTotal));
-  const LogFormat& format = log_formats()[match.format];
-  const auto time = written_time(line, text(Group::kValue), text(Group::kCount), format);
-  if (!time) return std::nullopt;
+  if (match.heading) return {match};
+  match.of = text(kOf);
+  match.done = count_of(text(kDone));
+  match.total = count_of(text(kTotal));
+  const LogFormat& known = log_formats()[format];
+  const auto offset_of_end = [line](std::string_view part) {
+    return static_cast<size_t>(part.data() - line.data()) + part.size();
+  };
+  const std::string_view count = text(kCount);
+  const auto words_before_count = [&] {
+    return words_of(line.substr(0, offset_of_end(count) - count.size()));
+  };
+  if (known.free_form) read_counters(match, line);
+  std::vector<LogMatch> matches;
+  if (numbers[kValue] == 0) {
+    add_named_times(matches, match, line, offset_of_end(count), words_before_count());
+    return matches;
+  }
+  const auto time = written_time(line, text(kValue), text(kCount), known);
+  if (!time) return {};
   match.refusal = time->refusal;
-  const bool scaled = is_scaled(text(Group::kDone)) || is_scaled(text(Group::kTotal));
-  const std::string_view unit = text(Group::kUnit);
-  read_value(match, *time, unit.empty() ? format.default_unit : unit, scaled);
-  return match;
+  const std::string_view unit = text(kUnit);
+  const bool scaled = is_scaled(text(kDone)) || is_scaled(text(kTotal)) || is_scaled_unit(unit);
+  read_value(match, *time, unit.empty() ? known.default_unit : unit, scaled);
+  if (!known.free_form) return {match};
+  const size_t ends[] = {offset_of_end(unit), offset_of_end(time->text)};
+  matches.push_back(match);
+  add_named_times(matches, match, line, *std::ranges::max_element(ends), words_before_count());
+  return matches;
 }
 
 }  // namespace isochron::apps

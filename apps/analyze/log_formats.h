@@ -41,16 +41,17 @@ std::span<const LogFormat> log_formats();
 
 /// The content of a line that matches a format.
 struct LogMatch {
-  size_t format = 0;         // of log_formats()
-  bool heading = false;      // the line names the phase that follows; only the label is set
-  std::string label = {};    // words alone, without numbers
-  int64_t number = -1;       // first number in the label, such as the epoch's; -1: none
-  double done = -1;          // steps done in the bar; -1: not a bar
-  double total = -1;         // -1: not known
-  std::optional<double> ns;  // time of one `of`; none: not shown yet ("?it/s"), or 0
-  double resolution = 0;     // of `ns`, relative: what the last digit is worth
-  std::string of = {};       // what is timed: "step", "it", "epoch"; empty: not said
-  std::string refusal = {};  // why the time is ambiguous; empty: it isn't
+  size_t format = 0;                   // of log_formats()
+  bool heading = false;                // the line names the phase that follows; only the label is set
+  std::string label = {};              // words alone, without numbers
+  int64_t number = -1;                 // first number in the label, such as the epoch's; -1: none
+  double done = -1;                    // steps done in the bar; -1: not a bar
+  double total = -1;                   // -1: not known
+  std::optional<double> ns;            // time of one `of`; none: not shown yet ("?it/s"), or 0
+  double resolution = 0;               // of `ns`, relative: what the last digit is worth
+  std::vector<int64_t> counters = {};  // of a free-form line: the numbers of its epoch, step, batch
+  std::string of = {};                 // what is timed: "step", "it", "epoch"; empty: not said
+  std::string refusal = {};            // why the time is ambiguous; empty: it isn't
 };
 
 class LogMatcher {
@@ -60,12 +61,14 @@ class LogMatcher {
   explicit LogMatcher(std::string_view format);
 
   /// Returns nothing if the line matches no format. Takes time linear in the line. If a time is ambiguous or
-  /// negative, the match says so in `refusal`.
-  std::optional<LogMatch> match(std::string_view line) const;
+  /// negative, the match says so in `refusal`. A line in free form has a match for each of its named times
+  /// (`data 1.2 ms, step 60 ms`); estimates of the remaining time and averages are left out, except at first.
+  std::vector<LogMatch> match(std::string_view line) const;
 
  private:
   struct Expression;
-  std::vector<std::shared_ptr<const Expression>> expressions_;
+  struct Expressions;
+  std::shared_ptr<const Expressions> expressions_;
 };
 
 }  // namespace isochron::apps

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "isochron/apps/analyze/elapsed_times.h"
 #include "isochron/core/base/error.h"
 #include "isochron/observe/statistics/statistics.h"
 
@@ -166,16 +167,56 @@ void LogPhases::add(const LogMatch& found, int64_t line, const std::string& wher
     phase->without_time += match.done != 0;
     return;
   }
-  if (!bar) phase->ns.push_back(*match.ns);
+  if (!bar) {
+    phase->ns.push_back(*match.ns);
+    if (!match.counters.empty()) phase->places.push_back({line, match.counters});
+  }
   if (bar && !update_bar(*phase, match, line)) return;
   phase->resolutions += match.resolution;
   require(++times_ <= most_times_, ErrorCode::kBadFormat, where,
           "has more than {} times; give only a part of them", most_times_);
 }
 
+/// Whether the lines of two phases count on from each other.
+bool LogPhases::count_together(const Gathered& one, const Gathered& other) {
+  constexpr double kMostRatio = 2;  // of the usual times
+  if (one.format != other.format || one.of != other.of) return false;
+  for (const Gathered* phase : {&one, &other}) {
+    if (phase->places.empty() || phase->places.size() != phase->ns.size()) return false;
+  }
+  const double ratio = observe::median(one.ns) / observe::median(other.ns);
+  if (ratio > kMostRatio || ratio < 1 / kMostRatio) return false;
+  const Place* before = nullptr;
+  for (size_t i = 0, j = 0; i < one.places.size() || j < other.places.size();) {
+    const bool of_one =
+        j == other.places.size() || (i < one.places.size() && one.places[i].line < other.places[j].line);
+    const Place& place = of_one ? one.places[i++] : other.places[j++];
+    if (before != nullptr && place.counters <= before->counters) return false;
+    before = &place;
+  }
+  return true;
+}
+
+LogPhases::Gathered LogPhases::merged(const Gathered& one, const Gathered& other) {
+  const bool first = one.places.front().line < other.places.front().line;
+  Gathered result{.format = one.format, .label = first ? one.label : other.label, .of = one.of};
+  for (size_t i = 0, j = 0; i < one.ns.size() || j < other.ns.size();) {
+    const bool of_one =
+        j == other.ns.size() || (i < one.ns.size() && one.places[i].line < other.places[j].line);
+    const Gathered& from = of_one ? one : other;
+    const size_t at = of_one ? i++ : j++;
+    result.ns.push_back(from.ns[at]);
+    result.places.push_back(from.places[at]);
+  }
+  result.resolutions = one.resolutions + other.resolutions;
+  result.without_time = one.without_time + other.without_time;
+  return result;
+}
+
 LogPhase LogPhases::finished(const Gathered& one) {
   const LogFormat& format = log_formats()[one.format];
-  LogPhase phase{.name = one.label.empty() ? "bar" : one.label,
+  const std::string unnamed = one.bars.empty() ? thing_of(one.of) : "bar";
+  LogPhase phase{.name = one.label.empty() ? unnamed : one.label,
                  .format = one.format,
                  .of = thing_of(one.of),
                  .ns = one.ns};
@@ -205,8 +246,17 @@ LogPhase LogPhases::finished(const Gathered& one) {
 }
 
 std::vector<LogPhase> LogPhases::phases() const {
-  std::vector<LogPhase> result;
+  std::vector<Gathered> distinct;
   for (const Gathered& one : gathered_) {
+    const auto same =
+        std::ranges::find_if(distinct, [&](const Gathered& other) { return count_together(one, other); });
+    if (same == distinct.end())
+      distinct.push_back(one);
+    else
+      *same = merged(*same, one);
+  }
+  std::vector<LogPhase> result;
+  for (const Gathered& one : distinct) {
     if (one.ns.empty()) continue;
     result.push_back(finished(one));
     scale_up(result.back());
@@ -221,7 +271,7 @@ size_t main_phase(const std::vector<LogPhase>& phases) {
   for (size_t i = 0; i < phases.size(); ++i) {
     const bool outer = std::ranges::any_of(
         phases, [&](const LogPhase& other) { return &other != &phases[i] && holds(phases[i], other); });
-    if (!outer) candidates.push_back(i);
+    if (!outer && !look_elapsed(phases[i].ns)) candidates.push_back(i);
   }
   if (candidates.empty()) {
     candidates.resize(phases.size());

@@ -13,7 +13,9 @@
 namespace isochron::apps {
 
 /// A phase of a log. A bar's updates belong to it when its label has the same words, and it has as many steps
-/// as the phase's first bar, give or take a tenth.
+/// as the phase's first bar, give or take a tenth. Lines in free form whose words differ are one phase if
+/// together they count the same epochs or steps ("epoch 3 took", "epoch 4 (new best) took"), each once and in
+/// order, and usually take less than twice as long as each other.
 struct LogPhase {
   std::string name = {};
   size_t format = 0;            // of log_formats()
@@ -45,6 +47,11 @@ class LogPhases {
   int64_t left_out() const { return left_out_; }
 
  private:
+  /// Where a line is in the log, and what it counts.
+  struct Place {
+    int64_t line = 0;
+    std::vector<int64_t> counters = {};
+  };
   struct Bar {
     size_t last = 0;  // its latest in `ns`
     double steps = 0;
@@ -52,9 +59,10 @@ class LogPhases {
   struct Gathered {
     size_t format = 0;
     std::string label = {}, of = {};
-    double total = -1;            // steps of its first bar
-    std::vector<double> ns = {};  // one per update
-    double resolutions = 0;       // their sum
+    double total = -1;               // steps of its first bar
+    std::vector<double> ns = {};     // one per update
+    std::vector<Place> places = {};  // of lines in free form: one per value
+    double resolutions = 0;          // their sum
     int64_t without_time = 0;
     std::vector<Bar> bars = {};     // those that show a time
     bool starts = true;             // the next time is the first of a bar
@@ -77,6 +85,8 @@ class LogPhases {
   static bool starts_bar(const Gathered& phase, const LogMatch& match, int64_t line);
   /// Whether a value was added.
   static bool update_bar(Gathered& phase, const LogMatch& match, int64_t line);
+  static bool count_together(const Gathered& one, const Gathered& other);
+  static Gathered merged(const Gathered& one, const Gathered& other);
   static LogPhase finished(const Gathered& gathered);
 
   size_t most_times_;
@@ -87,7 +97,8 @@ class LogPhases {
 };
 
 /// The index of the phase that took most of the time. If every step of that phase contains a whole bar of
-/// another phase, the index of the other one. `phases` isn't empty.
+/// another phase, the index of the other one. Phases whose times look elapsed are the last to be taken.
+/// `phases` isn't empty.
 size_t main_phase(const std::vector<LogPhase>& phases);
 
 }  // namespace isochron::apps

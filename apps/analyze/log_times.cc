@@ -4,9 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <map>
+#include <utility>
 
 #include "isochron/apps/analyze/log_formats.h"
 #include "isochron/apps/analyze/log_phases.h"
+#include "isochron/apps/analyze/log_ranks.h"
 #include "isochron/apps/analyze/log_reader.h"
 #include "isochron/apps/analyze/missed_lines.h"
 #include "isochron/apps/analyze/time_pattern.h"
@@ -18,8 +22,16 @@
 namespace isochron::apps {
 namespace {
 
+/// The unit that follows a number: "ms" of " ms, loss". Nothing if it isn't one of a time alone.
+std::optional<TimeUnit> unit_behind(std::string_view text) {
+  text.remove_prefix(std::min(text.size(), text.find_first_not_of(' ')));
+  const auto end = std::ranges::find_if_not(text, is_letter);
+  const std::optional<TimeUnit> unit = time_unit(text.substr(0, static_cast<size_t>(end - text.begin())));
+  return unit && !unit->rate && unit->of.empty() ? unit : std::nullopt;
+}
+
 /// The unit of a number that a pattern found: the one in its second group, or that of --unit. Throws if the
-/// text after the number makes it a rate that neither of them names.
+/// text after the number makes it a rate that neither of them names, or names another unit than --unit.
 TimeUnit unit_of(const TimePattern::Found& found, const TimesOptions& options, const std::string& where) {
   const std::optional<TimeUnit> unit = time_unit(found.unit);
   const bool asked_rate = options.unit.find('/') != std::string::npos;
@@ -32,6 +44,12 @@ TimeUnit unit_of(const TimePattern::Found& found, const TimesOptions& options, c
   require(!asked || !unit || (asked->rate == unit->rate && asked->time_ns(1) == unit->time_ns(1)),
           ErrorCode::kInvalidArgument, "--unit", "is '{}', but {} has '{}'; leave --unit out", options.unit,
           where, quotation(found.unit, 40));
+  const std::optional<TimeUnit> behind = unit_behind(found.behind_number);
+  require(
+      !asked || unit || asked->rate || !behind || asked->time_ns(1) == behind->time_ns(1),
+      ErrorCode::kInvalidArgument, "--unit",
+      "is '{}', but {} has '{}{}'; a pattern whose second group is the unit reads all: '([0-9.]+) ?(ms|s)'",
+      options.unit, where, quotation(found.time.text, 40), quotation(found.behind_number.substr(0, 12)));
   return chosen_unit(options, unit, where);
 }
 
@@ -62,23 +80,92 @@ std::string each_of(const LogPhase& phase) {
                         : "the " + time;
 }
 
-std::vector<std::string> notes_of(const LogPhase& phase, int64_t left_out) {
+IterationTimes times_of_phase(LogPhase phase) {
   const LogFormat& format = log_formats()[phase.format];
-  std::vector<std::string> notes;
-  if (format.averaging == Averaging::kRecent && !phase.one_a_bar)
-    notes.emplace_back("each value is an average over the latest steps, so neighboring values share steps");
-  if (!format.note.empty()) notes.emplace_back(format.note);
+  IterationTimes times{.series = {},
+                       .program = std::string(format.program),
+                       .phase = phase.name,
+                       .each = each_of(phase),
+                       .smoothed = format.averaging == Averaging::kRecent && !phase.one_a_bar,
+                       .resolution = phase.resolution};
+  if (times.smoothed)
+    times.notes.emplace_back(
+        "each value is an average over the latest steps, so neighboring values share steps");
+  if (!format.note.empty()) times.notes.emplace_back(format.note);
   if (phase.without_time > 0)
-    notes.push_back(fmt::format("left out: {} updates that show no time", phase.without_time));
-  if (left_out > 0) notes.push_back(fmt::format("left out: {} lines of further phases", left_out));
-  return notes;
+    times.notes.push_back(fmt::format("left out: {} updates that show no time", phase.without_time));
+  times.series.push_back({"", std::move(phase.ns)});
+  return times;
 }
 
-std::string format_names() {
-  std::string names;
-  for (const LogFormat& format : log_formats())
-    names += fmt::format("{}{}", names.empty() ? "" : ", ", format.name);
-  return names;
+/// The lines of one rank.
+struct RankedPhases {
+  LogPhases gathered;
+  int64_t first = 0, last = 0;  // line
+};
+using Ranks = std::map<std::string, RankedPhases, std::less<>>;
+
+/// Whether all of them wrote at the same time. Bars called "0:", "1:" by their epoch don't.
+bool overlap(const Ranks& ranks) {
+  int64_t latest_first = 0, earliest_last = std::numeric_limits<int64_t>::max();
+  for (const auto& [rank, lines] : ranks) {
+    latest_first = std::max(latest_first, lines.first);
+    earliest_last = std::min(earliest_last, lines.last);
+  }
+  return latest_first < earliest_last;
+}
+
+/// The number that a rank is, so that "10" follows "9"; ranks are digits.
+bool before(std::string_view rank, std::string_view other) {
+  return std::pair(rank.size(), rank) < std::pair(other.size(), other);
+}
+
+struct Phases {
+  std::vector<IterationTimes> all = {};
+  size_t main = 0;
+};
+
+/// The times of every phase, by rank. Ranks with fewer than `kFewest` times of a phase are left out of it.
+/// Empty if the log isn't one of ranks.
+Phases phases_of(const Ranks& ranks) {
+  constexpr size_t kFewest = 5;
+  Ranks timed;
+  for (const auto& [rank, lines] : ranks) {
+    const std::vector<LogPhase> phases = lines.gathered.phases();
+    if (std::ranges::any_of(phases, [](const LogPhase& phase) { return phase.ns.size() >= kFewest; }))
+      timed.emplace(rank, lines);
+  }
+  if (timed.size() < 2 || !overlap(timed)) return {};
+  std::vector<IterationTimes> all;
+  std::string main;
+  for (const auto& [rank, lines] : timed) {
+    std::vector<LogPhase> phases = lines.gathered.phases();
+    if (main.empty()) main = phases[main_phase(phases)].name;
+    for (LogPhase& phase : phases) {
+      if (phase.ns.size() < kFewest) continue;
+      const auto known = std::ranges::find(all, phase.name, &IterationTimes::phase);
+      const bool is_new = known == all.end();
+      IterationTimes& times = is_new ? all.emplace_back(times_of_phase(phase)) : *known;
+      if (is_new) times.series.clear();
+      times.resolution = std::max(times.resolution, phase.resolution);
+      times.series.push_back({rank, std::move(phase.ns)});
+    }
+  }
+  for (IterationTimes& times : all) {
+    times.by_rank = true;
+    std::ranges::sort(times.series, before, &TimeSeries::rank);
+    if (const size_t others = timed.size() - times.series.size(); others > 0)
+      times.notes.push_back(fmt::format("{} ranks show fewer than {} times of this phase", others, kFewest));
+  }
+  const auto found = std::ranges::find(all, main, &IterationTimes::phase);
+  const size_t index = found == all.end() ? 0 : static_cast<size_t>(found - all.begin());
+  return {std::move(all), index};
+}
+
+Phases phases_of(std::vector<LogPhase> phases) {
+  Phases result{.main = main_phase(phases)};
+  for (LogPhase& phase : phases) result.all.push_back(times_of_phase(std::move(phase)));
+  return result;
 }
 
 }  // namespace
@@ -115,38 +202,49 @@ IterationTimes times_of_log(InputStream& stream, const TimesOptions& options) {
   require(options.unit.empty(), ErrorCode::kInvalidArgument, "--unit",
           "is for tables and patterns; a log in a known format states its units");
   const LogMatcher matcher(options.format);
-  LogPhases gathered(options.most_times);
+  constexpr size_t kMostRanks = 4096;
+  LogPhases gathered(options.most_times);  // of all ranks as one
+  Ranks ranks;
+  bool ranked = true;
   MissedLines missed;
   LogReader reader(stream);
+  const auto add = [&](std::string_view line, LogPhases& phases) {
+    const std::vector<LogMatch> matches = matcher.match(line);
+    for (const LogMatch& match : matches) {
+      require(match.refusal.empty(), ErrorCode::kBadFormat, fmt::format("{}, line {}", where, reader.line()),
+              "{}", match.refusal);
+      phases.add(match, reader.line(), where);
+    }
+    return !matches.empty();
+  };
   for (std::string line; reader.next(line);) {
-    const auto match = matcher.match(line);
-    missed.add(line, reader.line(), match.has_value());
-    if (!match) continue;
-    require(match->refusal.empty(), ErrorCode::kBadFormat, fmt::format("{}, line {}", where, reader.line()),
-            "{}", match->refusal);
-    gathered.add(*match, reader.line(), where);
+    const bool read = add(line, gathered);
+    missed.add(line, reader.line(), read);
+    const auto of_rank = ranked ? rank_of_line(line) : std::nullopt;
+    if (!of_rank) continue;
+    const auto found = ranks.try_emplace(of_rank->rank, LogPhases(options.most_times), reader.line()).first;
+    found->second.last = reader.line();
+    add(of_rank->text, found->second.gathered);
+    ranked = ranks.size() <= kMostRanks;
+    if (!ranked) ranks.clear();
   }
   std::vector<LogPhase> phases = gathered.phases();
-  require(
-      !phases.empty(), ErrorCode::kBadFormat, where,
-      "none of {} lines shows a time in a known format ({}); for a table, name its column with --column; for "
-      "another log, give a regular expression with --pattern, such as 'took ([0-9.]+) (s)'",
-      reader.lines(), options.format.empty() ? format_names() : options.format);
+  require(!phases.empty(), ErrorCode::kBadFormat, where,
+          "none of {} lines shows a time in {}; for a table, name its column with --column; for another log, "
+          "give "
+          "a regular expression with --pattern, such as 'took ([0-9.]+) (s)'",
+          reader.lines(),
+          options.format.empty() ? "a known format (--help lists them)" : "the format " + options.format);
+  Phases judged = phases_of(ranks);
+  if (judged.all.empty()) judged = phases_of(std::move(phases));
   std::vector<std::string> names;
-  for (const LogPhase& phase : phases) names.push_back(phase.name);
-  const size_t chosen = chosen_phase(options, names, main_phase(phases));
-  LogPhase& phase = phases[chosen];
-  const LogFormat& format = log_formats()[phase.format];
-  IterationTimes result{.program = std::string(format.program),
-                        .phase = phase.name,
-                        .each = each_of(phase),
-                        .notes = notes_of(phase, gathered.left_out()),
-                        .smoothed = format.averaging == Averaging::kRecent && !phase.one_a_bar,
-                        .resolution = phase.resolution};
-  for (size_t i = 0; i < phases.size(); ++i) {
-    if (i != chosen) result.others.push_back({names[i], phases[i].ns.size(), observe::median(phases[i].ns)});
-  }
-  result.series.push_back({"", std::move(phase.ns)});
+  for (const IterationTimes& times : judged.all) names.push_back(times.phase);
+  const auto chosen = judged.all.begin() + static_cast<ptrdiff_t>(chosen_phase(options, names, judged.main));
+  IterationTimes result = std::move(*chosen);
+  judged.all.erase(chosen);
+  result.others = std::move(judged.all);
+  if (gathered.left_out() > 0)
+    result.notes.push_back(fmt::format("left out: {} lines of further phases", gathered.left_out()));
   add_note(result, missed);
   return result;
 }

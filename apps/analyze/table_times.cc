@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <numeric>
+#include <tuple>
 #include <unordered_map>
 
 #include "isochron/apps/analyze/time_sources.h"
@@ -51,6 +51,7 @@ struct Columns {
   bool header = false;
   size_t time = 0;
   std::optional<size_t> work = {}, rank = {}, phase = {};
+  bool rank_by_name = false;  // the column wasn't asked for: it is called as one with ranks is
 };
 
 /// The number of the column of that name.
@@ -73,6 +74,17 @@ size_t column_of(const std::string& name, const Columns& columns, const std::str
   return column;
 }
 
+/// A column that is called as one with ranks is.
+std::optional<size_t> column_called_rank(const Columns& columns) {
+  constexpr std::string_view kNames[] = {"rank", "global_rank", "local_rank", "world_rank", "process_index"};
+  for (size_t i = 0; i < columns.first.size(); ++i) {
+    std::string name = columns.first[i];
+    std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+    if (i != columns.time && std::ranges::find(kNames, name) != std::end(kNames)) return i;
+  }
+  return std::nullopt;
+}
+
 Columns chosen_columns(const data::CsvScanner& rows, const TimesOptions& options, const std::string& where) {
   Columns columns{.first = fields_of(rows)};
   // "1st step, ms" is a header, but "2026-01-31 12:00:00, 12.5" isn't.
@@ -88,6 +100,10 @@ Columns chosen_columns(const data::CsvScanner& rows, const TimesOptions& options
   columns.work = optional(options.work);
   columns.rank = optional(options.rank);
   columns.phase = optional(options.phase_column);
+  if (columns.header && !columns.rank) {
+    columns.rank = column_called_rank(columns);
+    columns.rank_by_name = columns.rank.has_value();
+  }
   return columns;
 }
 
@@ -104,31 +120,73 @@ class Groups {
     std::string phase, rank;
     std::vector<double> ns;
     double total_ns = 0;
+    std::vector<size_t> rows = {};  // of the times, if the ranks may have to be pooled
   };
 
-  explicit Groups(const TimesOptions& options) : options_(options) {}
+  Groups(const TimesOptions& options, bool may_pool) : options_(options), may_pool_(may_pool) {}
 
   void add(std::string_view phase, std::string_view rank, double ns) {
     require(times_ < options_.most_times, ErrorCode::kBadFormat, name_of(options_.path),
             "has more than {} times; give only a part of them", options_.most_times);
     ++times_;
-    key_.assign(phase).append(1, '\0').append(rank);
-    const auto [found, is_new] = indices_.try_emplace(key_, groups_.size());
-    if (is_new) {
-      require(groups_.size() < kMostGroups, ErrorCode::kBadFormat, name_of(options_.path),
-              "has more than {} phases and ranks; are --rank and --phase-column the right columns?",
-              kMostGroups);
-      groups_.push_back({std::string(phase), std::string(rank), {}, 0});
+    Group* group = group_of(phase, pooled_ ? std::string_view() : rank);
+    if (group == nullptr && may_pool_ && !pooled_) {
+      pool_ranks();
+      group = group_of(phase, {});
     }
-    Group& group = groups_[found->second];
-    group.ns.push_back(ns);
-    group.total_ns += ns;
+    require(group != nullptr, ErrorCode::kBadFormat, name_of(options_.path),
+            "has more than {} phases and ranks; are --rank and --phase-column the right columns?",
+            kMostGroups);
+    group->ns.push_back(ns);
+    group->total_ns += ns;
+    if (may_pool_ && !pooled_) group->rows.push_back(times_);
   }
   bool empty() const { return groups_.empty(); }
+  /// Whether the times are by rank: each rank has five or more of each of its phases, or ranks were asked
+  /// for.
+  bool by_rank() {
+    constexpr size_t kFewest = 5;
+    const bool few =
+        std::ranges::any_of(groups_, [](const Group& group) { return group.ns.size() < kFewest; });
+    if (may_pool_ && !pooled_ && few) pool_ranks();
+    return !pooled_;
+  }
   std::vector<Group> take() { return std::move(groups_); }
 
  private:
+  /// nullptr if there are too many.
+  Group* group_of(std::string_view phase, std::string_view rank) {
+    key_.assign(phase).append(1, '\0').append(rank);
+    const auto [found, is_new] = indices_.try_emplace(key_, groups_.size());
+    if (is_new && groups_.size() == kMostGroups) {
+      indices_.erase(found);
+      return nullptr;
+    }
+    if (is_new) groups_.push_back({std::string(phase), std::string(rank), {}, 0});
+    return &groups_[found->second];
+  }
+
+  /// The times of a phase in the order of their rows, whatever their rank.
+  void pool_ranks() {
+    pooled_ = true;
+    std::vector<std::tuple<size_t, std::string, double>> times;
+    for (const Group& group : groups_) {
+      for (size_t i = 0; i < group.ns.size(); ++i)
+        times.emplace_back(group.rows[i], group.phase, group.ns[i]);
+    }
+    std::ranges::sort(times);
+    groups_.clear();
+    indices_.clear();
+    for (const auto& [row, phase, ns] : times) {
+      Group& group = *group_of(phase, {});
+      group.ns.push_back(ns);
+      group.total_ns += ns;
+    }
+  }
+
   const TimesOptions& options_;
+  bool may_pool_;
+  bool pooled_ = false;
   size_t times_ = 0;
   std::string key_;
   std::unordered_map<std::string, size_t> indices_;
@@ -138,37 +196,37 @@ class Groups {
 /// The rank that is shown for a row without one.
 constexpr std::string_view kNoRank = "(none)";
 
-/// The ranks of the phase to judge, and a list of the other phases.
+/// The phase to judge, and the others.
 IterationTimes chosen_groups(std::vector<Groups::Group> groups, const TimesOptions& options) {
   require(options.phase.empty() || !options.phase_column.empty(), ErrorCode::kInvalidArgument, "--phase",
           "needs --phase-column for a table: the column with the phase of a row");
   std::vector<std::string> names;
   std::unordered_map<std::string, size_t> indices;
   std::vector<double> totals;
-  for (const Groups::Group& group : groups) {
+  std::vector<IterationTimes> phases;
+  for (Groups::Group& group : groups) {
     const auto [found, is_new] = indices.try_emplace(group.phase, names.size());
     if (is_new) {
       names.push_back(group.phase);
       totals.push_back(0);
+      phases.emplace_back().phase = group.phase;
     }
     totals[found->second] += group.total_ns;
+    phases[found->second].series.push_back({std::move(group.rank), std::move(group.ns)});
   }
   const auto most = static_cast<size_t>(std::ranges::max_element(totals) - totals.begin());
-  const size_t chosen = chosen_phase(options, names, most);
-  IterationTimes result;
-  if (!options.phase_column.empty()) result.phase = names[chosen];
-  std::vector<std::vector<double>> others(names.size());
-  for (Groups::Group& group : groups) {
-    const size_t phase = indices[group.phase];
-    if (phase == chosen)
-      result.series.push_back({std::move(group.rank), std::move(group.ns)});
-    else
-      others[phase].insert(others[phase].end(), group.ns.begin(), group.ns.end());
-  }
-  for (size_t i = 0; i < names.size(); ++i) {
-    if (i != chosen) result.others.push_back({names[i], others[i].size(), observe::median(others[i])});
-  }
+  const auto chosen = phases.begin() + static_cast<ptrdiff_t>(chosen_phase(options, names, most));
+  IterationTimes result = std::move(*chosen);
+  phases.erase(chosen);
+  result.others = std::move(phases);
   return result;
+}
+
+/// Calls `change` for the chosen phase and for the others.
+template <typename Change>
+void for_each_phase(IterationTimes& times, const Change& change) {
+  change(times);
+  for (IterationTimes& other : times.others) change(other);
 }
 
 }  // namespace
@@ -183,7 +241,7 @@ IterationTimes times_of_table(InputStream& stream, const TimesOptions& options) 
   const Columns columns = chosen_columns(rows, options, where);
   const TimeUnit unit = chosen_unit(
       options, columns.header ? time_unit_of_name(columns.first[columns.time]) : std::nullopt, where);
-  Groups groups(options);
+  Groups groups(options, columns.rank_by_name);
   std::vector<double> works;
   int64_t gaps = 0, rows_read = 0;
   double resolutions = 0;
@@ -222,23 +280,23 @@ IterationTimes times_of_table(InputStream& stream, const TimesOptions& options) 
     groups.add(field_or_empty(columns.phase), field_or_empty(columns.rank), ns);
   }
   require(!groups.empty(), ErrorCode::kBadFormat, where, "has no row of data");
+  const bool by_rank = columns.rank && groups.by_rank();
   IterationTimes result = chosen_groups(groups.take(), options);
-  result.by_rank = columns.rank.has_value();
-  if (result.by_rank) {
-    for (TimeSeries& series : result.series) {
-      if (series.rank.empty()) series.rank = kNoRank;
+  const double usual = columns.work ? observe::median(works) : 1;
+  for_each_phase(result, [&](IterationTimes& times) {
+    times.by_rank = by_rank;
+    times.resolution = resolutions / static_cast<double>(rows_read);
+    if (columns.work)
+      times.each = fmt::format("the time per {:.6g} of '{}', which is the median of the rows", usual,
+                               quotation(options.work, 40));
+    for (TimeSeries& series : times.series) {
+      if (times.by_rank && series.rank.empty()) series.rank = kNoRank;
+      for (double& ns : series.ns) ns *= usual;  // so that values stay times
     }
-  }
-  result.resolution = resolutions / static_cast<double>(rows_read);
-  if (columns.work) {  // scaled to a row with the usual amount of work, so that values stay times
-    const double usual = observe::median(works);
-    for (TimeSeries& series : result.series) {
-      for (double& ns : series.ns) ns *= usual;
-    }
-    for (OtherPhase& other : result.others) other.median_ns *= usual;
-    result.each = fmt::format("the time per {:.6g} of '{}', which is the median of the rows", usual,
-                              quotation(options.work, 40));
-  }
+  });
+  if (by_rank && columns.rank_by_name)
+    result.notes.push_back(
+        fmt::format("the ranks are those of column '{}'", quotation(columns.first[*columns.rank], 40)));
   if (gaps > 0)
     result.notes.push_back(fmt::format("left out: {} row{} without a value", gaps, gaps == 1 ? "" : "s"));
   return result;
