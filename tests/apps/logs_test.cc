@@ -5,9 +5,9 @@
 #include <cmath>
 #include <fstream>
 
-#include "isochron/apps/analyze/iteration_times.h"
-#include "isochron/apps/analyze/log_formats.h"
-#include "isochron/apps/analyze/log_reader.h"
+#include "isochron/apps/analyze/logs/log_formats.h"
+#include "isochron/apps/analyze/read_times.h"
+#include "isochron/apps/analyze/times/log_reader.h"
 #include "support/expect_error.h"
 #include "support/temp_folder.h"
 

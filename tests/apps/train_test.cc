@@ -240,6 +240,7 @@ TEST_F(TrainCommand, MixedPrecisionTrainsAsWellAndEqually) {
   };
   const double full = trained("f32");
   for (const std::string precision : {"mixed_bf16", "mixed_f16", "mixed_fp8"}) {
+    if (kSanitizer && precision != "mixed_f16") continue;
     const double half = trained(precision);
     EXPECT_NEAR(half, full, 0.02 * full);
     EXPECT_NE(half, full);
@@ -588,10 +589,9 @@ TEST_F(TrainCommand, GptReadsTheProjectsOwnTextAndHelpListsAllModels) {
 }
 
 TEST_F(TrainCommand, DigitsLearnsInAFewEpochs) {
-  const std::filesystem::path json = folder_.path() / "digits.json";
-  const Outcome outcome = train("digits --epochs 4 --json " + json.string());
+  const Outcome outcome = train("digits --epochs 4 --json " + (folder_ / "digits.json").string());
   EXPECT_EQ(outcome.status, 0) << outcome.text;
-  const nlohmann::json result = read_json(json);
+  const nlohmann::json result = read_json(folder_ / "digits.json");
   EXPECT_GT(result["test"]["accuracy"], 0.9);
   EXPECT_THAT(outcome.text, ContainsRegex("Epoch 4/4  loss [0-9.]+  accuracy 0\\.[0-9]+  "));
 }

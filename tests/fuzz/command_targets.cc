@@ -6,7 +6,7 @@
 
 #include "fuzz/memory_file.h"
 #include "fuzz/targets.h"
-#include "isochron/apps/analyze/iteration_times.h"
+#include "isochron/apps/analyze/read_times.h"
 #include "isochron/core/base/error.h"
 #include "isochron/core/text/terminal_text.h"
 
@@ -35,6 +35,7 @@ void parse_analyze_known_log(Input input) {
   const size_t end = std::min(text.find('\n'), text.size());
   read_times({.path = file_of(input.subspan(std::min(end + 1, input.size()))),
               .format = std::string(text.substr(0, end)),
+              .elapsed = false,
               .most_times = 10'000});
 }
 
@@ -47,11 +48,13 @@ void parse_analyze_log(Input input) {
   const bool names_unit = std::ranges::count(pattern, '(') > 1;
   read_times({.path = file_of(input.subspan(std::min(end + 1, input.size()))),
               .pattern = pattern,
-              .unit = names_unit ? "" : "us"});
+              .unit = names_unit ? "" : "us",
+              .elapsed = false});
 }
 
 /// Input: up to the first newline, the names or numbers of the columns, separated by blanks: time, work,
-/// rank, phase; then the table. If there is a work column, gaps are allowed.
+/// rank, phase; then the table, or JSON Lines. If there is a work column, gaps are allowed; if there is a
+/// rank but no work, the times are elapsed ones.
 void parse_analyze_table(Input input) {
   const std::string_view text = text_of(input);
   const size_t end = std::min(text.find('\n'), text.size());
@@ -69,6 +72,7 @@ void parse_analyze_table(Input input) {
               .rank = columns[2],
               .phase_column = columns[3],
               .unit = numbered ? "us" : "",
+              .elapsed = columns[1].empty() && !columns[2].empty(),
               .allow_gaps = !columns[1].empty(),
               .most_times = 10'000});
 }

@@ -7,6 +7,7 @@
 
 #include "observe/statistics/synthetic.h"
 #include "support/expect_error.h"
+#include "support/sanitizers.h"
 
 namespace isochron::observe {
 namespace {
@@ -50,7 +51,7 @@ TEST(TurnTimes, AreThoseOfUsualIterations) {
 }
 
 TEST(AbComparison, TellsChangesFromAMachineThatChangesByMore) {
-  constexpr int kRuns = 200;
+  constexpr int kRuns = kSanitizer ? 40 : 200;
   const auto count = [](double change) {
     std::array<int, 4> found{};
     for (uint64_t seed = 1; seed <= kRuns; ++seed) ++found[static_cast<size_t>(judge(change, seed).kind)];

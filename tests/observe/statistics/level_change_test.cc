@@ -8,6 +8,7 @@
 
 #include "isochron/observe/statistics/statistics.h"
 #include "observe/statistics/synthetic.h"
+#include "support/sanitizers.h"
 
 namespace isochron::observe {
 namespace {
@@ -219,7 +220,7 @@ TEST(LevelChange, IntervalsAreAsWideAsTheChangesScatter) {
   for (const double rho : {0.0, 0.7}) {
     for (const Statistic statistic : {kTrend, kLastTenth, kStep, kEnd}) {
       double sum = 0, squares = 0, told = 0;
-      constexpr int kSeries = 100;
+      constexpr int kSeries = kSanitizer ? 25 : 100;
       for (uint64_t seed = 1; seed <= kSeries; ++seed) {
         Autoregressive noise(rho, 0.02);
         const LevelChange change = change_of(filled(

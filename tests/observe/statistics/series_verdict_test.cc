@@ -10,6 +10,7 @@
 
 #include "isochron/observe/statistics/statistics.h"
 #include "observe/statistics/synthetic.h"
+#include "support/sanitizers.h"
 
 namespace isochron::observe {
 namespace {
@@ -76,7 +77,7 @@ TEST(SeriesVerdict, GrowthByTimesIsFoundOnAMachineThatWanders) {
   EXPECT_GE(count(Flatness::kGrowing, 5), 37);
   EXPECT_GE(count(Flatness::kShrinking, -0.8), 33);
   for (const double deviation : {0.1, 0.3}) {
-    const std::vector<FlatnessVerdict> level = judge_wandering(200, 0, deviation);
+    const std::vector<FlatnessVerdict> level = judge_wandering(kSanitizer ? 40 : 200, 0, deviation);
     for (const FlatnessVerdict& verdict : level)
       EXPECT_THAT(verdict.estimates,
                   Not(testing::Contains(testing::Field(&ChangeEstimate::name, "trend of eighths"))));

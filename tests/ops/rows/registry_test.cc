@@ -7,6 +7,7 @@
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/rows/registry.h"
 #include "ops/rows/op_checks.h"
+#include "support/sanitizers.h"
 
 namespace isochron {
 namespace {
@@ -58,6 +59,8 @@ TEST_P(SampledOp, CapturedEqualsEager) { EXPECT_THAT(check_captured(op()), IsEmp
 
 TEST_P(DifferentiableOp, GradientsAreThoseOfCentralDifferences) {
   EXPECT_THAT(check_gradient(op()), IsEmpty());
+  if (kSanitizer && op().name.ends_with("_gradient"))
+    return;  // whose third order takes the release build seconds
   EXPECT_THAT(check_second_gradient(op()), IsEmpty());
 }
 

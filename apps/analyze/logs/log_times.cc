@@ -1,4 +1,5 @@
-// Times from logs.
+#include "isochron/apps/analyze/logs/logs.h"
+
 #include <fmt/format.h>
 #include <re2/re2.h>
 
@@ -8,13 +9,13 @@
 #include <map>
 #include <utility>
 
-#include "isochron/apps/analyze/log_formats.h"
-#include "isochron/apps/analyze/log_phases.h"
-#include "isochron/apps/analyze/log_ranks.h"
-#include "isochron/apps/analyze/log_reader.h"
-#include "isochron/apps/analyze/missed_lines.h"
-#include "isochron/apps/analyze/time_pattern.h"
-#include "isochron/apps/analyze/time_sources.h"
+#include "isochron/apps/analyze/logs/log_formats.h"
+#include "isochron/apps/analyze/logs/log_phases.h"
+#include "isochron/apps/analyze/logs/log_ranks.h"
+#include "isochron/apps/analyze/logs/missed_lines.h"
+#include "isochron/apps/analyze/logs/time_pattern.h"
+#include "isochron/apps/analyze/times/fields.h"
+#include "isochron/apps/analyze/times/log_reader.h"
 #include "isochron/core/base/error.h"
 #include "isochron/core/text/terminal_text.h"
 #include "isochron/observe/statistics/statistics.h"

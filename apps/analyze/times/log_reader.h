@@ -26,6 +26,8 @@ class LogReader {
   int64_t line() const { return line_; }
   /// The number of lines in the file, once all of it has been read.
   int64_t lines() const { return next_line_ - 1 + unfinished_; }
+  /// Whether the latest update is the end of a text without a last newline, which may be cut off.
+  bool unfinished() const { return unfinished_; }
 
  private:
   bool take_piece(std::string& piece);

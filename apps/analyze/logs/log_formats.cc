@@ -1,4 +1,4 @@
-#include "isochron/apps/analyze/log_formats.h"
+#include "isochron/apps/analyze/logs/log_formats.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -13,8 +13,8 @@
 #include <deque>
 #include <numeric>
 
-#include "isochron/apps/analyze/time_units.h"
-#include "isochron/apps/analyze/written_times.h"
+#include "isochron/apps/analyze/times/time_units.h"
+#include "isochron/apps/analyze/times/written_times.h"
 #include "isochron/core/base/error.h"
 #include "isochron/core/text/terminal_text.h"
 

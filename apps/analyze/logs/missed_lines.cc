@@ -1,4 +1,4 @@
-#include "isochron/apps/analyze/missed_lines.h"
+#include "isochron/apps/analyze/logs/missed_lines.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <cctype>
 #include <limits>
 
-#include "isochron/apps/analyze/time_units.h"
+#include "isochron/apps/analyze/times/time_units.h"
 #include "isochron/core/base/hash.h"
 
 namespace isochron::apps {

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "isochron/apps/analyze/written_times.h"
+#include "isochron/apps/analyze/times/written_times.h"
 
 namespace isochron::apps {
 

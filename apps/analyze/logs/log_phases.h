@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "isochron/apps/analyze/log_formats.h"
+#include "isochron/apps/analyze/logs/log_formats.h"
 
 namespace isochron::apps {
 

@@ -1,4 +1,4 @@
-#include "isochron/apps/analyze/time_pattern.h"
+#include "isochron/apps/analyze/logs/time_pattern.h"
 
 #include <re2/re2.h>
 

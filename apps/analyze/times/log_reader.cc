@@ -1,4 +1,4 @@
-#include "isochron/apps/analyze/log_reader.h"
+#include "isochron/apps/analyze/times/log_reader.h"
 
 #include <algorithm>
 #include <string_view>

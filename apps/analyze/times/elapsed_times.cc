@@ -1,4 +1,4 @@
-#include "isochron/apps/analyze/elapsed_times.h"
+#include "isochron/apps/analyze/times/elapsed_times.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "isochron/apps/analyze/log_phases.h"
+#include "isochron/apps/analyze/logs/log_phases.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "isochron/apps/analyze/elapsed_times.h"
+#include "isochron/apps/analyze/times/elapsed_times.h"
 #include "isochron/core/base/error.h"
 #include "isochron/observe/statistics/statistics.h"
 

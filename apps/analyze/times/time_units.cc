@@ -1,4 +1,4 @@
-#include "isochron/apps/analyze/time_units.h"
+#include "isochron/apps/analyze/times/time_units.h"
 
 #include <algorithm>
 #include <cctype>

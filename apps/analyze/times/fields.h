@@ -1,19 +1,14 @@
-// The ways in which iteration_times.h reads times, and what they share.
+// Fields of tables and logs, and what messages say about them.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <string_view>
 
-#include "isochron/apps/analyze/iteration_times.h"
-#include "isochron/apps/analyze/time_units.h"
-#include "isochron/core/files/input_stream.h"
+#include "isochron/apps/analyze/times/iteration_times.h"
+#include "isochron/apps/analyze/times/time_units.h"
 
 namespace isochron::apps {
-
-IterationTimes times_of_table(InputStream& stream, const TimesOptions& options);
-IterationTimes times_of_pattern(InputStream& stream, const TimesOptions& options);
-IterationTimes times_of_log(InputStream& stream, const TimesOptions& options);
 
 /// The unit that --unit names, or else the one that was found. Throws kInvalidArgument if there is neither.
 TimeUnit chosen_unit(const TimesOptions& options, const std::optional<TimeUnit>& found,

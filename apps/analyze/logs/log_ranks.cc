@@ -1,4 +1,4 @@
-#include "isochron/apps/analyze/log_ranks.h"
+#include "isochron/apps/analyze/logs/log_ranks.h"
 
 #include <re2/re2.h>
 

@@ -1,4 +1,4 @@
-#include "isochron/apps/analyze/written_times.h"
+#include "isochron/apps/analyze/times/written_times.h"
 
 #include <fmt/format.h>
 #include <re2/re2.h>
@@ -9,7 +9,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "isochron/apps/analyze/time_units.h"
+#include "isochron/apps/analyze/times/time_units.h"
 #include "isochron/core/text/terminal_text.h"
 
 namespace isochron::apps {

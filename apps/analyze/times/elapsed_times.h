@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "isochron/apps/analyze/iteration_times.h"
+#include "isochron/apps/analyze/times/iteration_times.h"
 
 namespace isochron::apps {
 

@@ -1,0 +1,139 @@
+#include "isochron/apps/analyze/tables/tables.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "isochron/apps/analyze/tables/time_rows.h"
+#include "isochron/apps/analyze/times/fields.h"
+#include "isochron/core/base/error.h"
+#include "isochron/core/text/encoding.h"
+#include "isochron/core/text/terminal_text.h"
+#include "isochron/data/formats/csv_scanner.h"
+
+namespace isochron::apps {
+namespace {
+
+constexpr size_t kLongestRow = size_t{1} << 20;
+
+/// Whether a field is not a word: it is a number or begins like one, such as a date.
+bool begins_with_digits(std::string_view field) {
+  const std::string_view text = trimmed(field);
+  const size_t sign = text.starts_with('-') || text.starts_with('+') ? 1 : 0;
+  return text.size() > sign &&
+         (std::isdigit(static_cast<unsigned char>(text[sign])) != 0 || text[sign] == '.');
+}
+
+/// Whether a field is a number, perhaps with a unit after it. A name isn't, even if it begins with `inf` or
+/// `nan`.
+bool is_value(std::string_view field) {
+  double value = 0;
+  const std::string_view text = trimmed(field);
+  const auto [stop, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (status == std::errc::invalid_argument) return false;
+  const std::string_view rest = trimmed(text.substr(static_cast<size_t>(stop - text.data())));
+  return rest.empty() || (std::isfinite(value) && time_unit(rest).has_value());
+}
+
+std::vector<std::string> fields_of(const data::CsvScanner& rows) {
+  std::vector<std::string> fields;
+  for (size_t i = 0; i < rows.fields(); ++i) fields.emplace_back(trimmed(rows.field(i)));
+  return fields;
+}
+
+/// The first row, and the columns that are read from the other rows.
+struct Columns {
+  std::vector<std::string> first;
+  bool header = false;
+  size_t time = 0;
+  std::optional<size_t> work = {}, rank = {}, phase = {};
+  bool rank_by_name = false;  // the column wasn't asked for: it is called as one with ranks is
+};
+
+/// The number of the column of that name.
+size_t column_of(const std::string& name, const Columns& columns, const std::string& where) {
+  const std::vector<std::string>& first = columns.first;
+  if (columns.header) {
+    const auto found = std::ranges::find(first, name);
+    require(found != first.end(), ErrorCode::kBadFormat, where, "no column '{}'; the columns are: {}",
+            quotation(name), names_text(first));
+    require(std::ranges::count(first, name) == 1, ErrorCode::kBadFormat, where, "two columns are called '{}'",
+            quotation(name));
+    return static_cast<size_t>(found - first.begin());
+  }
+  size_t column = 0;
+  const char* end = name.data() + name.size();
+  const auto [stop, status] = std::from_chars(name.data(), end, column);
+  require(status == std::errc() && stop == end && column < first.size(), ErrorCode::kBadFormat, where,
+          "no column '{}'; without a header, columns are numbered 0 to {}", quotation(name),
+          first.size() - 1);
+  return column;
+}
+
+Columns chosen_columns(const data::CsvScanner& rows, const TimesOptions& options, const std::string& where) {
+  Columns columns{.first = fields_of(rows)};
+  // "1st step, ms" is a header, but "2026-01-31 12:00:00, 12.5" isn't.
+  columns.header = !is_value(columns.first[0]) &&
+                   (!begins_with_digits(columns.first[0]) || std::ranges::none_of(columns.first, is_value));
+  require(!options.column.empty() || columns.first.size() == 1, ErrorCode::kInvalidArgument, where,
+          "has several columns ({}); name the one with the times with --column", names_text(columns.first));
+  if (!options.column.empty()) columns.time = column_of(options.column, columns, where);
+  const auto optional = [&](const std::string& name) -> std::optional<size_t> {
+    if (name.empty()) return std::nullopt;
+    return column_of(name, columns, where);
+  };
+  columns.work = optional(options.work);
+  columns.rank = optional(options.rank);
+  columns.phase = optional(options.phase_column);
+  if (columns.header && !columns.rank) {
+    const auto found = std::ranges::find_if(columns.first, is_called_rank);
+    if (found != columns.first.end()) columns.rank = static_cast<size_t>(found - columns.first.begin());
+    columns.rank_by_name = columns.rank.has_value();
+  }
+  return columns;
+}
+
+}  // namespace
+
+IterationTimes times_of_table(InputStream& stream, const TimesOptions& options) {
+  const std::string where = name_of(options.path);
+  const auto begin = stream.peek_lines();
+  std::string_view line(reinterpret_cast<const char*>(begin.data()), begin.size());
+  line = without_byte_order_mark(line.substr(0, line.find('\n')));
+  data::CsvScanner rows(stream, separator_of(line), kLongestRow);
+  require(rows.next_row(), ErrorCode::kBadFormat, where, "has no row of data");
+  const Columns columns = chosen_columns(rows, options, where);
+  const TimeUnit unit = chosen_unit(
+      options, columns.header ? time_unit_of_name(columns.first[columns.time]) : std::nullopt, where);
+  const std::string unasked = columns.rank_by_name ? columns.first[*columns.rank] : "";
+  TimeRows gathered(options, unit, columns.rank.has_value(), unasked);
+  const auto field_or_empty = [&](const std::optional<size_t>& column) {
+    return column ? trimmed(rows.field(*column)) : std::string_view();
+  };
+  for (bool there = columns.header ? rows.next_row() : true; there; there = rows.next_row()) {
+    const std::string row = fmt::format("{}, line {}", where, rows.line());
+    const bool whole = rows.fields() == columns.first.size();
+    const bool cut = rows.fields() < columns.first.size() && rows.ends_without_newline();
+    const bool blank = rows.fields() == 1 && rows.field(0).empty();
+    if (options.allow_gaps && (cut || blank)) {
+      gathered.leave_out();
+      continue;
+    }
+    require(!cut, ErrorCode::kBadFormat, row,
+            "the last row is cut off: {} of {} columns and no newline. The file may still be written to; "
+            "--allow-gaps skips the row",
+            rows.fields(), columns.first.size());
+    require(whole, ErrorCode::kBadFormat, row, "expected {} columns, got {}", columns.first.size(),
+            rows.fields());
+    gathered.add({.time = rows.field(columns.time),
+                  .work = field_or_empty(columns.work),
+                  .rank = field_or_empty(columns.rank),
+                  .phase = field_or_empty(columns.phase)},
+                 row);
+  }
+  return gathered.times();
+}
+
+}  // namespace isochron::apps
