@@ -66,6 +66,7 @@ TEST_P(RanksOfLines, AreJudgedByThemselves) {
   EXPECT_EQ(times.series[7].rank, "7");
   EXPECT_THAT(times.series[7].ns, SizeIs(100));
   EXPECT_THAT(run_isochron("analyze " + write(log)), Ends(0, "the worst is rank 7:\ngrowing: +"));
+  EXPECT_EQ(read(log, {.pattern = ": ([0-9.]+) (ms)"}).series.at(7).ns, times.series[7].ns);
 }
 INSTANTIATE_TEST_SUITE_P(All, RanksOfLines,
                          testing::Values("{}: ", "[rank{}]: ", "[default{}]:", "[1,{}]<stdout>:",

@@ -1,9 +1,15 @@
 // The process (rank) that wrote a line of a log in which several write: launchers put it before each line.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace isochron::apps {
 
@@ -16,5 +22,51 @@ struct RankedLine {
 /// (srun --label), "(RayTrainWorker pid=123) ". Nothing if the line names none. "3: " may be something else:
 /// the caller must see whether the lines look as if processes wrote them at the same time.
 std::optional<RankedLine> rank_of_line(std::string_view line);
+
+/// What each rank of a log wrote.
+template <typename Content>
+class LogRanks {
+ public:
+  explicit LogRanks(Content fresh) : fresh_(std::move(fresh)) {}
+
+  /// The content of a line's rank; nullptr once there are more ranks than a log may have.
+  Content* find(const std::string& rank, int64_t line) {
+    constexpr size_t kMost = 4096;
+    if (ranks_.size() > kMost) return nullptr;
+    Lines& lines = ranks_.try_emplace(rank, Lines{fresh_, line, line}).first->second;
+    lines.last = line;
+    return &lines.content;
+  }
+
+  struct Rank {
+    std::string name;
+    Content* content = nullptr;
+  };
+  /// The ranks with `enough` content, in the order of their numbers. None if there are fewer than two, or if
+  /// they didn't write at the same time: progress bars that are called "0:", "1:" by their epoch don't.
+  template <typename Enough>
+  std::vector<Rank> told_apart(const Enough& enough) {
+    std::vector<Rank> result;
+    int64_t latest_first = 0, earliest_last = std::numeric_limits<int64_t>::max();
+    for (auto& [name, lines] : ranks_) {
+      if (!enough(lines.content)) continue;
+      result.push_back({name, &lines.content});
+      latest_first = std::max(latest_first, lines.first);
+      earliest_last = std::min(earliest_last, lines.last);
+    }
+    if (result.size() < 2 || latest_first >= earliest_last) return {};
+    std::ranges::sort(result, {}, [](const Rank& rank) { return std::pair(rank.name.size(), rank.name); });
+    return result;
+  }
+
+ private:
+  struct Lines {
+    Content content;
+    int64_t first = 0, last = 0;
+  };
+  Content fresh_;
+  std::map<std::string, Lines> ranks_;
+};
+inline constexpr size_t kFewestOfRank = 5;  // times that make it worth telling apart
 
 }  // namespace isochron::apps

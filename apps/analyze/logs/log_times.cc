@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <map>
 #include <utility>
 
 #include "isochron/apps/analyze/logs/log_formats.h"
@@ -99,68 +97,42 @@ IterationTimes times_of_phase(LogPhase phase) {
   return times;
 }
 
-/// The lines of one rank.
-struct RankedPhases {
-  LogPhases gathered;
-  int64_t first = 0, last = 0;  // line
-};
-using Ranks = std::map<std::string, RankedPhases, std::less<>>;
-
-/// Whether all of them wrote at the same time. Bars called "0:", "1:" by their epoch don't.
-bool overlap(const Ranks& ranks) {
-  int64_t latest_first = 0, earliest_last = std::numeric_limits<int64_t>::max();
-  for (const auto& [rank, lines] : ranks) {
-    latest_first = std::max(latest_first, lines.first);
-    earliest_last = std::min(earliest_last, lines.last);
-  }
-  return latest_first < earliest_last;
-}
-
-/// The number that a rank is, so that "10" follows "9"; ranks are digits.
-bool before(std::string_view rank, std::string_view other) {
-  return std::pair(rank.size(), rank) < std::pair(other.size(), other);
-}
-
 struct Phases {
   std::vector<IterationTimes> all = {};
   size_t main = 0;
 };
 
-/// The times of every phase, by rank. Ranks with fewer than `kFewest` times of a phase are left out of it.
-/// Empty if the log isn't one of ranks.
-Phases phases_of(const Ranks& ranks) {
-  constexpr size_t kFewest = 5;
-  Ranks timed;
-  for (const auto& [rank, lines] : ranks) {
-    const std::vector<LogPhase> phases = lines.gathered.phases();
-    if (std::ranges::any_of(phases, [](const LogPhase& phase) { return phase.ns.size() >= kFewest; }))
-      timed.emplace(rank, lines);
-  }
-  if (timed.size() < 2 || !overlap(timed)) return {};
-  std::vector<IterationTimes> all;
+bool is_timed(const LogPhase& phase) { return phase.ns.size() >= kFewestOfRank; }
+
+/// The times of every phase, by rank. Ranks with few times of a phase are left out of it. Empty if the log
+/// isn't one of ranks.
+Phases phases_of(LogRanks<LogPhases>& ranks) {
+  const auto told_apart =
+      ranks.told_apart([](const LogPhases& lines) { return std::ranges::any_of(lines.phases(), is_timed); });
+  Phases result;
   std::string main;
-  for (const auto& [rank, lines] : timed) {
-    std::vector<LogPhase> phases = lines.gathered.phases();
+  for (const auto& [rank, lines] : told_apart) {
+    std::vector<LogPhase> phases = lines->phases();
     if (main.empty()) main = phases[main_phase(phases)].name;
     for (LogPhase& phase : phases) {
-      if (phase.ns.size() < kFewest) continue;
-      const auto known = std::ranges::find(all, phase.name, &IterationTimes::phase);
-      const bool is_new = known == all.end();
-      IterationTimes& times = is_new ? all.emplace_back(times_of_phase(phase)) : *known;
+      if (!is_timed(phase)) continue;
+      const auto known = std::ranges::find(result.all, phase.name, &IterationTimes::phase);
+      const bool is_new = known == result.all.end();
+      IterationTimes& times = is_new ? result.all.emplace_back(times_of_phase(phase)) : *known;
       if (is_new) times.series.clear();
       times.resolution = std::max(times.resolution, phase.resolution);
       times.series.push_back({rank, std::move(phase.ns)});
     }
   }
-  for (IterationTimes& times : all) {
+  for (IterationTimes& times : result.all) {
     times.by_rank = true;
-    std::ranges::sort(times.series, before, &TimeSeries::rank);
-    if (const size_t others = timed.size() - times.series.size(); others > 0)
-      times.notes.push_back(fmt::format("{} ranks show fewer than {} times of this phase", others, kFewest));
+    if (const size_t others = told_apart.size() - times.series.size(); others > 0)
+      times.notes.push_back(
+          fmt::format("{} ranks show fewer than {} times of this phase", others, kFewestOfRank));
   }
-  const auto found = std::ranges::find(all, main, &IterationTimes::phase);
-  const size_t index = found == all.end() ? 0 : static_cast<size_t>(found - all.begin());
-  return {std::move(all), index};
+  const auto found = std::ranges::find(result.all, main, &IterationTimes::phase);
+  if (found != result.all.end()) result.main = static_cast<size_t>(found - result.all.begin());
+  return result;
 }
 
 Phases phases_of(std::vector<LogPhase> phases) {
@@ -175,7 +147,8 @@ IterationTimes times_of_pattern(InputStream& stream, const TimesOptions& options
   const TimePattern pattern(options.pattern);
   const std::string where = name_of(options.path);
   LogReader reader(stream);
-  std::vector<double> times;
+  std::vector<double> all;  // of all ranks as one
+  LogRanks<std::vector<double>> ranks({});
   double resolutions = 0;
   MissedLines missed;
   for (std::string line; reader.next(line);) {
@@ -184,16 +157,23 @@ IterationTimes times_of_pattern(InputStream& stream, const TimesOptions& options
     if (!found) continue;
     const std::string row = fmt::format("{}, line {}", where, reader.line());
     require(found->time.refusal.empty(), ErrorCode::kBadFormat, row, "{}", found->time.refusal);
-    require(times.size() < options.most_times, ErrorCode::kBadFormat, where,
+    require(all.size() < options.most_times, ErrorCode::kBadFormat, where,
             "has more than {} times; give only a part of them", options.most_times);
     const auto [ns, resolution] = time_of(*found, options, row);
-    times.push_back(ns);
+    all.push_back(ns);
     resolutions += resolution;
+    const auto of_rank = rank_of_line(line);
+    std::vector<double>* const times = of_rank ? ranks.find(of_rank->rank, reader.line()) : nullptr;
+    if (times != nullptr) times->push_back(ns);
   }
-  require(!times.empty(), ErrorCode::kBadFormat, where, "the pattern '{}' matches none of {} lines",
+  require(!all.empty(), ErrorCode::kBadFormat, where, "the pattern '{}' matches none of {} lines",
           quotation(options.pattern), reader.lines());
-  const double resolution = resolutions / static_cast<double>(times.size());
-  IterationTimes result{.series = {{"", std::move(times)}}, .resolution = resolution};
+  IterationTimes result{.series = {}, .resolution = resolutions / static_cast<double>(all.size())};
+  for (auto& [rank, times] :
+       ranks.told_apart([](const std::vector<double>& ns) { return ns.size() >= kFewestOfRank; }))
+    result.series.push_back({rank, std::move(*times)});
+  result.by_rank = !result.series.empty();
+  if (!result.by_rank) result.series.push_back({"", std::move(all)});
   add_note(result, missed);
   return result;
 }
@@ -203,10 +183,8 @@ IterationTimes times_of_log(InputStream& stream, const TimesOptions& options) {
   require(options.unit.empty(), ErrorCode::kInvalidArgument, "--unit",
           "is for tables and patterns; a log in a known format states its units");
   const LogMatcher matcher(options.format);
-  constexpr size_t kMostRanks = 4096;
   LogPhases gathered(options.most_times);  // of all ranks as one
-  Ranks ranks;
-  bool ranked = true;
+  LogRanks<LogPhases> ranks(gathered);
   MissedLines missed;
   LogReader reader(stream);
   const auto add = [&](std::string_view line, LogPhases& phases) {
@@ -221,19 +199,14 @@ IterationTimes times_of_log(InputStream& stream, const TimesOptions& options) {
   for (std::string line; reader.next(line);) {
     const bool read = add(line, gathered);
     missed.add(line, reader.line(), read);
-    const auto of_rank = ranked ? rank_of_line(line) : std::nullopt;
-    if (!of_rank) continue;
-    const auto found = ranks.try_emplace(of_rank->rank, LogPhases(options.most_times), reader.line()).first;
-    found->second.last = reader.line();
-    add(of_rank->text, found->second.gathered);
-    ranked = ranks.size() <= kMostRanks;
-    if (!ranked) ranks.clear();
+    const auto of_rank = rank_of_line(line);
+    LogPhases* const lines = of_rank ? ranks.find(of_rank->rank, reader.line()) : nullptr;
+    if (lines != nullptr) add(of_rank->text, *lines);
   }
   std::vector<LogPhase> phases = gathered.phases();
   require(!phases.empty(), ErrorCode::kBadFormat, where,
           "none of {} lines shows a time in {}; for a table, name its column with --column; for another log, "
-          "give "
-          "a regular expression with --pattern, such as 'took ([0-9.]+) (s)'",
+          "give a regular expression with --pattern, such as 'took ([0-9.]+) (s)'",
           reader.lines(),
           options.format.empty() ? "a known format (--help lists them)" : "the format " + options.format);
   Phases judged = phases_of(ranks);
