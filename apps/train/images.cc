@@ -173,8 +173,8 @@ std::unique_ptr<nn::Module> small_convolutional() {
 
 std::unique_ptr<nn::Module> flat_dense() {
   nn::Sequential model;
-  model.add(std::make_unique<nn::Flatten>());
-  model.add(std::make_unique<nn::Sequential>(nn::mlp({512, 512, kClasses})));
+  model.append(nn::Flatten());
+  model.append(nn::mlp({512, 512, kClasses}));
   return own(std::move(model));
 }
 

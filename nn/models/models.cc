@@ -19,7 +19,7 @@ Sequential mlp(const std::vector<int64_t>& widths, Activation activation) {
   require(!widths.empty(), ErrorCode::kInvalidArgument, "mlp", "needs at least one width");
   Sequential model;
   for (size_t i = 0; i < widths.size(); ++i) {
-    model.add(std::make_unique<Dense>(widths[i], i + 1 < widths.size() ? activation : Activation::kNone));
+    model.append(Dense(widths[i], i + 1 < widths.size() ? activation : Activation::kNone));
   }
   return model;
 }

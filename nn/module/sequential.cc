@@ -4,15 +4,15 @@
 
 namespace isochron::nn {
 
-void Sequential::add(std::unique_ptr<Module> layer) {
+Module& Sequential::append(std::unique_ptr<Module> layer) {
   require(layer != nullptr, ErrorCode::kInvalidArgument, "sequential", "layer {} is null", layers_.size());
   const auto same = std::count_if(layers_.begin(), layers_.end(),
                                   [&](const auto& other) { return other.second->kind() == layer->kind(); });
   std::string name = same == 0 ? std::string(layer->kind()) : fmt::format("{}_{}", layer->kind(), same);
-  layers_.emplace_back(std::move(name), std::move(layer));
+  return *layers_.emplace_back(std::move(name), std::move(layer)).second;
 }
 
-Module& Sequential::layer(size_t index) {
+Module& Sequential::operator[](size_t index) {
   require(index < layers_.size(), ErrorCode::kOutOfRange, "sequential", "layer {} of {}", index,
           layers_.size());
   return *layers_[index].second;

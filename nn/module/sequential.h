@@ -17,14 +17,22 @@ class Sequential : public Module {
   requires(sizeof...(Layers) > 0 && (std::derived_from<Layers, Module> && ...) &&
            !(sizeof...(Layers) == 1 &&
              (std::same_as<Layers, Sequential> && ...))) explicit Sequential(Layers&&... layers) {
-    (add(std::make_unique<Layers>(std::move(layers))), ...);
+    (append(std::move(layers)), ...);
   }
 
-  /// Appends a layer. Call before the first use.
-  void add(std::unique_ptr<Module> layer);
+  /// Appends a layer and returns a reference to it, which remains valid. Call before the first use.
+  template <std::derived_from<Module> Layer>
+  Layer& append(Layer&& layer) {
+    auto owned = std::make_unique<Layer>(std::move(layer));
+    Layer& result = *owned;
+    append(std::unique_ptr<Module>(std::move(owned)));
+    return result;
+  }
+  /// Throws kInvalidArgument for null.
+  Module& append(std::unique_ptr<Module> layer);
   size_t size() const { return layers_.size(); }
   /// Throws kOutOfRange.
-  Module& layer(size_t index);
+  Module& operator[](size_t index);
 
   Tensor forward(const Tensor& x) override;
   void members(Members& list) override;

@@ -125,7 +125,7 @@ TEST(BatchNorm, TheBatchesOfOneStepAllCount) {
 TEST(BatchNorm, FrozenItComputesAsInInference) {
   Sequential model(Dense(2), BatchNorm());
   model(batch(1, {8, 3}));
-  Module& norm = model.layer(1);
+  Module& norm = model[1];
   norm.set_trainable(false);
   const std::vector<double> before = norm.buffers()[0].tensor().to_vector();
   const Tensor x = batch(2, {8, 3});

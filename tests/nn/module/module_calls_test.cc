@@ -260,7 +260,7 @@ TEST(Enter, BelowAModuleThatWasEnteredPathsHoldWithoutIt) {
 TEST(Enter, TwiceIsAsOnce) {
   LSTM lstm(2);
   Sequential model(Dense(3));
-  model.add(std::make_unique<LSTMCell>(2));
+  model.append(std::make_unique<LSTMCell>(2));
   const std::string nodes = nodes_of([&](const Tensor& x) { return model(x); }, ones({2, 4}));
   EXPECT_THAT(nodes, HasSubstr("lstm_cell/"));
   EXPECT_THAT(nodes, Not(HasSubstr("lstm_cell/lstm_cell/")));
@@ -286,7 +286,7 @@ class Lazy : public Module {
 
 TEST(ModuleNames, ReachMembersThatComeLater) {
   Sequential model(Dense(2));
-  model.add(std::make_unique<Lazy>());
+  model.append(std::make_unique<Lazy>());
   model(ones({1, 4}));
   EXPECT_THAT(checked_names(model.named_parameters()),
               ElementsAre("dense/kernel", "dense/bias", "module/first/kernel", "module/first/bias",
@@ -370,7 +370,7 @@ TEST(ModuleNames, TwiceInOneModuleAreAnError) {
     EXPECT_FALSE(std::filesystem::exists(folder / "w.safetensors"));
   }
   Sequential around(Dense(2));
-  around.add(std::make_unique<SameNames>(What::kChildren));
+  around.append(std::make_unique<SameNames>(What::kChildren));
   EXPECT_ERROR(around(ones({1, 2})), ErrorCode::kInvalidArgument, "[module] members() lists 'same' twice");
   EXPECT_ERROR(summary(around), ErrorCode::kInvalidArgument, "members() lists 'same' twice");
 }
@@ -422,11 +422,11 @@ TEST(ModuleErrors, TellThePathAndBothShapes) {
   EXPECT_ERROR(model(ones({1, 7})), ErrorCode::kShapeMismatch, "[dense/matmul]");
   EXPECT_ERROR(model(ones({1, 7})), ErrorCode::kShapeMismatch, "(1, 7)");
   EXPECT_ERROR(model(ones({1, 7})), ErrorCode::kShapeMismatch, "(2, 3)");
-  auto& inner = dynamic_cast<Sequential&>(model.layer(1));
+  auto& inner = dynamic_cast<Sequential&>(model[1]);
   Sequential fresh(Dense(3), Sequential(Dense(4), Flatten(), Dense(9)));
   EXPECT_ERROR(fresh(ones({2, 2}, DType::kI32)), ErrorCode::kDtypeMismatch,
                "[dense] the input must be floating");
-  EXPECT_ERROR(inner.layer(1)(ones({1, 9})), ErrorCode::kShapeMismatch, "[sequential/dense_1/matmul]");
+  EXPECT_ERROR(inner[1](ones({1, 9})), ErrorCode::kShapeMismatch, "[sequential/dense_1/matmul]");
   auto step = capture([&](const Tensor& x) { return inner(x); });
   EXPECT_ERROR(step(ones({1, 9})), ErrorCode::kShapeMismatch, "[sequential/dense/matmul]");
 }
@@ -452,10 +452,10 @@ class Own : public Module {
 
 TEST(ModuleErrors, ReachModulesWhoseMethodsFail) {
   Sequential of_scores(Dense(2));
-  of_scores.add(std::make_unique<Own>(true));
+  of_scores.append(std::make_unique<Own>(true));
   EXPECT_ERROR(of_scores(ones({1, 2})), ErrorCode::kShapeMismatch, "[module/table/matmul]");
   Sequential own(Dense(2));
-  own.add(std::make_unique<Own>(false));
+  own.append(std::make_unique<Own>(false));
   EXPECT_ERROR(own(ones({1, 2})), ErrorCode::kShapeMismatch, "[module/matmul]");
   EXPECT_ERROR(own(ones({1, 3})), ErrorCode::kShapeMismatch, "[dense/matmul]");
 }

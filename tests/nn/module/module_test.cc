@@ -135,8 +135,8 @@ TEST(Module, RejectsWrongCalls) {
   EXPECT_ERROR(model(ones({2, 4}, DType::kI64)), ErrorCode::kDtypeMismatch, "floating");
   model(ones({2, 4}));
   EXPECT_ERROR(model(ones({2, 5})), ErrorCode::kShapeMismatch, "(4, 3)");
-  EXPECT_ERROR(model.layer(1), ErrorCode::kOutOfRange, "1 of 1");
-  EXPECT_ERROR(model.add(nullptr), ErrorCode::kInvalidArgument, "null");
+  EXPECT_ERROR(model[1], ErrorCode::kOutOfRange, "1 of 1");
+  EXPECT_ERROR(model.append(nullptr), ErrorCode::kInvalidArgument, "null");
 }
 
 class Cyclic : public Module {

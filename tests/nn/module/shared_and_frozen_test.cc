@@ -37,9 +37,9 @@ TEST(Freezing, OnlyTheHeadTrains) {
   const Tensor x = normal_batch({16, 4}, 1), y = normal_batch({16, 2}, 2);
   Sequential model = make_model();
   model.build(x.spec());
-  model.layer(0).set_trainable(false);
-  const auto trunk = contents(model.layer(0));
-  const auto head = contents(model.layer(1));
+  model[0].set_trainable(false);
+  const auto trunk = contents(model[0]);
+  const auto head = contents(model[1]);
   optim::Adam optimizer({.learning_rate = 0.05});
   auto step = capture([&](const Tensor& inputs, const Tensor& targets) {
     const Tensor loss = mean_squared_error(model(inputs), targets);
@@ -49,13 +49,13 @@ TEST(Freezing, OnlyTheHeadTrains) {
   const double first = step(x, y).item<double>();
   for (int i = 0; i < 50; ++i) step(x, y);
   EXPECT_LT(step(x, y).item<double>(), 0.8 * first);
-  EXPECT_EQ(contents(model.layer(0)), trunk) << "bit for bit";
-  EXPECT_NE(contents(model.layer(1)), head);
+  EXPECT_EQ(contents(model[0]), trunk) << "bit for bit";
+  EXPECT_NE(contents(model[1]), head);
   EXPECT_EQ(optimizer.state().size(), 2u + 2 * 2) << "states of the head alone";
 
   // The result must be the same as if the head alone had been trained on the features of the trunk.
   Sequential alone(Dense(2));
-  const Tensor features = model.layer(0)(x);
+  const Tensor features = model[0](x);
   alone.build(features.spec());
   for (size_t i = 0; i < head.size(); ++i) {
     const Variable parameter = alone.parameters()[i];
@@ -67,7 +67,7 @@ TEST(Freezing, OnlyTheHeadTrains) {
     other.minimize(mean_squared_error(alone(features), y), alone.parameters());
   }
   for (size_t i = 0; i < head.size(); ++i) {
-    EXPECT_TRUE(near(model.layer(1).parameters()[i], alone.parameters()[i], 1e-9, 1e-12));
+    EXPECT_TRUE(near(model[1].parameters()[i], alone.parameters()[i], 1e-9, 1e-12));
   }
 }
 
@@ -117,7 +117,7 @@ TEST(Freezing, AFrozenTrunkHasNoBackwardPass) {
   const auto nodes = [&](bool frozen) {
     Sequential model = make_model();
     model.build(x.spec());
-    model.layer(0).set_trainable(!frozen);
+    model[0].set_trainable(!frozen);
     optim::Sgd optimizer;
     auto step = capture(
         [&](const Tensor& inputs) { optimizer.minimize(mean(square(model(inputs))), model.parameters()); });
@@ -136,16 +136,16 @@ TEST(Freezing, ThawingTakesANewCaptureAndAnOptimizerThatKnowsAll) {
         [&](const Tensor& inputs) { optimizer.minimize(mean(square(model(inputs))), model.parameters()); });
     step(x);
   };
-  model.layer(0).set_trainable(false);
-  const auto before = contents(model.layer(0));
+  model[0].set_trainable(false);
+  const auto before = contents(model[0]);
   optim::Adam head;
   train(head);
-  EXPECT_EQ(contents(model.layer(0)), before);
+  EXPECT_EQ(contents(model[0]), before);
   model.set_trainable(true);
   EXPECT_ERROR(train(head), ErrorCode::kInvalidArgument, "use a second optimizer");
   optim::Adam all;
   train(all);
-  EXPECT_NE(contents(model.layer(0)), before);
+  EXPECT_NE(contents(model[0]), before);
   model.set_trainable(false);
   EXPECT_ERROR(train(all), ErrorCode::kInvalidArgument, "none of the 6 parameters is trainable");
 }

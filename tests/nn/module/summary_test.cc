@@ -26,7 +26,7 @@ std::vector<std::string> paths(const Summary& summary) {
 
 TEST(Summary, ListsModulesWithTheirResultsAndParameters) {
   Sequential model(Dense(64, Activation::kRelu), BatchNorm(), Sequential(Dense(10)));
-  model.layer(0).set_trainable(false);
+  model[0].set_trainable(false);
   const Summary all = summary(model, {DType::kF32, {32, 784}});
   EXPECT_THAT(paths(all), ElementsAre("", "dense", "batch_norm", "sequential", "sequential/dense"));
   const ModuleSummary& dense = all.modules[1];

@@ -83,7 +83,7 @@ TEST(ReproducibleTraining, OfAConvolutionalNetworkWithDropout) {
       {.model =
            [] {
              auto model = std::make_unique<nn::Sequential>(nn::lenet());
-             model->add(std::make_unique<nn::Dropout>(0.1));
+             model->append(nn::Dropout(0.1));
              return model;
            },
        .batch =
