@@ -17,6 +17,7 @@
 
 #include "isochron/apps/analyze/logs/log_formats.h"
 #include "isochron/apps/analyze/read_times.h"
+#include "isochron/apps/analyze/times/elapsed_times.h"
 #include "isochron/apps/commands.h"
 #include "isochron/apps/number_options.h"
 #include "isochron/apps/output_files.h"
@@ -130,8 +131,8 @@ struct OtherPhase {
   std::string name;
   size_t values = 0;
   double median_ns = 0;
-  std::optional<observe::FlatnessVerdict> verdict =
-      {};  // of its worst rank; nothing if it has too few values
+  /// Of its worst rank; nothing if it has too few values or looks like a clock.
+  std::optional<observe::FlatnessVerdict> verdict = {};
 
   bool grows() const { return verdict && verdict->kind == Flatness::kGrowing; }
 };
@@ -162,11 +163,11 @@ std::vector<OtherPhase> judge_others(const IterationTimes& times, const std::str
   for (const IterationTimes& other : times.others) {
     const std::vector<double> all = all_values(other);
     OtherPhase& phase = result.emplace_back(OtherPhase{other.phase, all.size(), observe::median(all)});
-    const auto enough = [&](const TimeSeries& one) {
+    const auto can_be_judged = [&](const TimeSeries& one) {
       return one.ns.size() >= static_cast<size_t>(options.warmup) + kFewest &&
-             observe::median(one.ns) >= observe::kLeastDurationNs;
+             observe::median(one.ns) >= observe::kLeastDurationNs && !look_elapsed(one.ns);
     };
-    if (!std::ranges::all_of(other.series, enough)) continue;
+    if (!std::ranges::all_of(other.series, can_be_judged)) continue;
     const double bound = observe::bound_for(total_ns(other) / total, options.bound_percent / 100);
     const std::vector<Judged> judged = judge(other, name, options, {bound, series});
     phase.verdict = judged[worst_of(judged)].report.time;

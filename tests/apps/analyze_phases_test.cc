@@ -160,6 +160,12 @@ TEST_F(ToldApart, ClocksAreNoTimesOfIterations) {
   EXPECT_THAT(run_isochron("analyze " + write(log)), Ends(2, "--no-elapsed the times as they are"));
   EXPECT_THAT(run_isochron("analyze --require-flat --elapsed " + write(log)), Ends(0, "flat: "));
   EXPECT_THAT(run_isochron("analyze --no-elapsed " + write(log)), Ends(0, "growing: "));
+  std::string both;
+  for (int i = 1; i <= 40; ++i)
+    both += fmt::format("epoch {}: took {:.2f} s, running for {} s\n", i, 3 * noise(), 3 * i);
+  EXPECT_THAT(run_isochron("analyze --require-flat " + write(both)),
+              Ends(0, "'epoch running for' (40 values, median 61.50 s)"))
+      << "the time of an epoch is judged, the clock isn't";
   const IterationTimes twice = read(reset, {.pattern = "took ([0-9.]+) (s)", .elapsed = true});
   EXPECT_THAT(twice.series[0].ns, SizeIs(38));
   EXPECT_THAT(twice.notes, Contains("left out: 1 value no larger than the one before"));
