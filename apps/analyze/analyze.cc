@@ -9,7 +9,6 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -85,18 +84,17 @@ void doubt_rounded(observe::FlatnessVerdict& verdict, std::span<const double> va
       fmt::format("most values are the same number, which is rounded to {:.2g} %", 100 * resolution);
 }
 
-/// How a phase is judged.
-struct Strictness {
-  double bound = 0.05;
-  size_t series = 1;  // judged together: ranks and phases
-};
+/// With 64 values, a tenth may be cut off as warm-up.
+constexpr int kWindows = 57;
 
+/// `together`: series that are judged together, of ranks and phases.
 observe::RunReport judge(const TimeSeries& series, const IterationTimes& times, const std::string& name,
-                         const Options& options, const Strictness& strictness) {
+                         const Options& options, size_t together) {
   observe::ReportOptions report_options;
-  report_options.time.bound = strictness.bound;
+  report_options.time.bound = options.bound_percent / 100;
   report_options.time.min_seconds = 0;  // the times may have gaps, so their sum isn't the run's length
-  report_options.time.series = static_cast<int>(strictness.series);
+  report_options.time.series = static_cast<int>(together);
+  report_options.time.min_windows = kWindows;
   const observe::RunData data = observe::run_data(series.ns, name, options.warmup, report_options);
   const std::span<const double> values = std::span(series.ns).subspan(static_cast<size_t>(options.warmup));
   observe::FlatnessVerdict verdict = values.size() < observe::kFewValues
@@ -119,10 +117,10 @@ size_t worst_of(const std::vector<Judged>& judged) {
 }
 
 std::vector<Judged> judge(const IterationTimes& times, const std::string& name, const Options& options,
-                          const Strictness& strictness) {
+                          size_t together) {
   std::vector<Judged> judged;
   for (const TimeSeries& series : times.series)
-    judged.push_back({series.rank, judge(series, times, name, options, strictness)});
+    judged.push_back({series.rank, judge(series, times, name, options, together)});
   return judged;
 }
 
@@ -143,22 +141,12 @@ std::vector<double> all_values(const IterationTimes& times) {
   return all;
 }
 
-double total_ns(const IterationTimes& times) {
-  const std::vector<double> all = all_values(times);
-  return std::accumulate(all.begin(), all.end(), 0.0);
-}
-
-/// The other phases, those that grow first. A phase with little of the time has a wider bound, as a class of
-/// steps has in a report.
+/// The other phases, those that grow first. All are judged together: the confidence is shared out.
 std::vector<OtherPhase> judge_others(const IterationTimes& times, const std::string& name,
                                      const Options& options) {
   constexpr size_t kFewest = 5;
-  double total = total_ns(times);
   size_t series = times.series.size();
-  for (const IterationTimes& other : times.others) {
-    total += total_ns(other);
-    series += other.series.size();
-  }
+  for (const IterationTimes& other : times.others) series += other.series.size();
   std::vector<OtherPhase> result;
   for (const IterationTimes& other : times.others) {
     const std::vector<double> all = all_values(other);
@@ -168,8 +156,7 @@ std::vector<OtherPhase> judge_others(const IterationTimes& times, const std::str
              observe::median(one.ns) >= observe::kLeastDurationNs && !look_elapsed(one.ns);
     };
     if (!std::ranges::all_of(other.series, can_be_judged)) continue;
-    const double bound = observe::bound_for(total_ns(other) / total, options.bound_percent / 100);
-    const std::vector<Judged> judged = judge(other, name, options, {bound, series});
+    const std::vector<Judged> judged = judge(other, name, options, series);
     phase.verdict = judged[worst_of(judged)].report.time;
   }
   std::ranges::stable_partition(result, &OtherPhase::grows);
@@ -300,8 +287,7 @@ void run(const Options& options) {
           "standard input is a terminal; name a file, or pipe a table or log in");
   const IterationTimes times = read_times(options.times);
   const std::string name = piped ? name_of("-") : quotation(options.times.path.filename().string());
-  const std::vector<Judged> judged =
-      judge(times, name, options, {options.bound_percent / 100, times.series.size()});
+  const std::vector<Judged> judged = judge(times, name, options, times.series.size());
   const std::vector<OtherPhase> phases = judge_others(times, name, options);
   const size_t worst = worst_of(judged);
   const observe::RunReport& report = judged[worst].report;

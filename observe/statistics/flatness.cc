@@ -175,10 +175,6 @@ FlatnessVerdict judge_flatness(const FlatnessInput& input, const FlatnessOptions
   return even;
 }
 
-double bound_for(double time_share, double bound) {
-  return bound * std::clamp(kMinorShare / std::max(1e-9, time_share), 1.0, kMostBound);
-}
-
 FlatnessVerdict judge_classes(std::span<const ClassInput> classes, const FlatnessOptions& options) {
   require(!classes.empty(), ErrorCode::kInvalidArgument, "judge_classes", "no class of steps to judge");
   std::vector<const ClassInput*> judged;
@@ -201,7 +197,7 @@ FlatnessVerdict judge_classes(std::span<const ClassInput> classes, const Flatnes
   for (const ClassInput* one : judged) {
     FlatnessOptions own = options;
     own.series *= static_cast<int>(judged.size());
-    own.bound = bound_for(one->time_share, options.bound);
+    own.bound *= std::clamp(kMinorShare / std::max(1e-9, one->time_share), 1.0, kMostBound);
     FlatnessVerdict verdict = judge_flatness(one->input, own);
     machine_slowed = machine_slowed || verdict.machine_slowed;
     // Among flat classes, the one with most of the time decides; otherwise the one that changed most.

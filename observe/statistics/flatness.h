@@ -111,8 +111,6 @@ struct ClassInput {
   double time_share = 1;  // of the run's time
 };
 inline constexpr double kMinorShare = 0.1;
-/// The bound of a class with such a share of the time.
-double bound_for(double time_share, double bound);
 FlatnessVerdict judge_classes(std::span<const ClassInput> classes, const FlatnessOptions& options = {});
 
 /// "flat: +0.4 % [-0.8 %, +1.5 %] (trend of medians)", for tables and logs.

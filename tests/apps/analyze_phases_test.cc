@@ -68,11 +68,12 @@ TEST_P(RanksOfLines, AreJudgedByThemselves) {
   EXPECT_THAT(run_isochron("analyze " + write(log)), Ends(0, "the worst is rank 7:\ngrowing: +"));
   EXPECT_EQ(read(log, {.pattern = ": ([0-9.]+) (ms)"}).series.at(7).ns, times.series[7].ns);
 }
-INSTANTIATE_TEST_SUITE_P(All, RanksOfLines,
-                         testing::Values("{}: ", "[rank{}]: ", "[default{}]:", "[1,{}]<stdout>:",
-                                         "[Rank {}] ", "rank={} ", "[GPU{}] ",
-                                         "(RayTrainWorker pid={}, ip=10.0.0.1) ",
-                                         "2026-01-02 10:11:12,123 INFO rank {}: ", "worker {} | "));
+INSTANTIATE_TEST_SUITE_P(
+    All, RanksOfLines,
+    testing::Values("{}: ", "[rank{}]: ", "[default{}]:", "[1,{}]<stdout>:", "[Rank {}] ", "rank={} ",
+                    "[GPU{}] ", "(RayTrainWorker pid={}, ip=10.0.0.1) ",
+                    "2026-01-02 10:11:12,123 INFO rank {}: ", "worker {} | ", "train-{}  | ",
+                    "[pod/train-{}/main] ", "node{}: ", "[{}]<stdout>:", "cuda:{} "));
 
 TEST_F(ToldApart, RanksWriteAtTheSameTime) {
   std::string epochs;  // whose number stands where a rank's would
@@ -104,6 +105,23 @@ TEST_F(ToldApart, RanksWithFewTimesAreCounted) {
   }
   EXPECT_THAT(read(phases, {.phase = "epoch evaluation took"}).notes,
               Contains("1 ranks show fewer than 5 times of this phase"));
+}
+
+TEST_F(ToldApart, LinesWithoutARankAreOneToo) {
+  std::string log, bars;
+  for (int i = 0; i < 20; ++i) {
+    log += fmt::format(
+        "train step {0}: {1} ms\n[rank0]: saved step {0} in 1 ms\n[rank1]: saved step {0} in 1 ms\n", i,
+        100 + i % 2);
+    for (int rank = 0; rank < 2; ++rank)
+      bars += fmt::format("{}: \r{}%|## | {}/100 [00:01<00:02, 4.00it/s]\n", rank, i, i + 1);
+  }
+  const IterationTimes times = read(log);
+  EXPECT_EQ(times.phase, "train step");
+  EXPECT_THAT(times.series, ElementsAre(Field(&TimeSeries::rank, "(none)")));
+  EXPECT_THAT(times.series[0].ns, SizeIs(20));
+  EXPECT_THAT(read(bars).series, ElementsAre(Field(&TimeSeries::rank, "0"), Field(&TimeSeries::rank, "1")))
+      << "a bar after a carriage return belongs to the line's rank";
 }
 
 TEST_F(ToldApart, ALineIsKnownWithoutItsRank) {
@@ -204,17 +222,28 @@ TEST_F(ToldApart, NamedTimesOfALineAreItsPhases) {
               ElementsAre("Epoch train time", "Epoch val time"));
   EXPECT_THAT(phases("step 7: forward 30.1 ms, backward 60.3 ms, total 90.4 ms"),
               ElementsAre("step total", "step forward", "step backward"));
-  EXPECT_THAT(phases("step 7 | loss: 6.04 | dt: 574.44ms | tok/sec: 912688.63"), ElementsAre("step dt"));
+  EXPECT_THAT(phases("step 7 | loss: 6.04 | dt: 574.44ms | tok/sec: 912688.63"), ElementsAre("step loss dt"));
   EXPECT_THAT(phases("Epoch 0 Step 10/1500 Loss 2.54 data 0.05s batch 0.32s eta 0:10:01"),
-              ElementsAre("Epoch batch", "Epoch data"));
+              ElementsAre("Epoch batch", "Epoch Step Loss data"));
   EXPECT_EQ(read("Epoch 0 Step 10/1500 took 0.32s\n").each, "the time of a step");
   EXPECT_THAT(phases("step 7: 68 ms, eta 5 min, avg 70 ms, 3 s remaining"), ElementsAre("step"))
       << "what isn't the time of something";
-  EXPECT_THAT(phases("Epoch: 7 | Val Loss: 1.95 | Epoch Time: 1m 39s"), ElementsAre("Epoch Time"));
+  EXPECT_THAT(phases("Epoch: 7 | Val Loss: 1.95 | Epoch Time: 1m 39s"),
+              ElementsAre("Epoch Val Loss Epoch Time"));
   EXPECT_THAT(ms("Epoch: 7 | Epoch Time: 1m 39s\nEpoch: 8 | Epoch Time: 1m 38s\n"),
               ElementsAre(99000, 98000));
+  EXPECT_THAT(phases("epoch 7: 6.12 s, best model saved in 3.1 s, next eval in 600 s"),
+              ElementsAre("epoch", "epoch model saved in"));
   EXPECT_THAT(phases("epoch 7 took 2 hours 4 minutes 30 seconds, validation 3 min 20 s"),
               ElementsAre("epoch took", "epoch validation"));
+}
+
+TEST_F(ToldApart, SettingsAreNotTheMainPhase) {
+  std::string log;
+  for (int i = 0; i < 100; ++i)
+    log += fmt::format("step {}: {:.2f} ms, window 30 s\n", i, 95 * (1 + 0.3 * i / 100) * noise());
+  EXPECT_THAT(run_isochron("analyze " + write(log)), Ends(0, "phase 'step'), each the time of a step"));
+  EXPECT_THAT(run_isochron("analyze --require-flat " + write(log)), Ends(1, "not found to be flat"));
 }
 
 TEST_F(ToldApart, WordsMayComeAndGo) {

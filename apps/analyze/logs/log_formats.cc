@@ -210,7 +210,7 @@ std::span<const LogFormat> log_formats() {
        .default_unit = "s/step"},
       {.name = "torchtitan",
        .program = "torchtitan",
-       .expressions = {R"(\bstep:\s+@counter\b.*?\btps:\s+@value\b)"},
+       .expressions = {R"(\b(?P<label>(?:validate\s+)?)step:\s+@counter\b.*?\btps:\s+@value\b)"},
        .default_unit = "tokens/s"},
       {.name = "tensorflow",
        .program = "TensorFlow",
@@ -223,7 +223,7 @@ std::span<const LogFormat> log_formats() {
        .default_unit = "s/interval between lines"},
       {.name = "paddle",
        .program = "PaddlePaddle",
-       .expressions = {R"(\b(?:avg_)?batch_cost: @value\b)"},
+       .expressions = {R"((?:(?P<label>\[(?i:train|eval|valid|test)\]).*?)?\b(?:avg_)?batch_cost: @value\b)"},
        .default_unit = "s/iteration"},
       {.name = "espnet",
        .program = "ESPnet",
@@ -239,11 +239,8 @@ std::span<const LogFormat> log_formats() {
        .default_unit = "s/iteration"},
       {.name = "lines",
        .program = "lines of a loop",
-       .expressions =
-           {R"((?i)^(?P<label>.*?\b@thing\b\W{0,8}@count.*?\b(?:time|took|duration|in)\b)\W*?@value\s*@time@end)",
-            R"((?i)^(?P<label>.*?\b@thing\b\W{0,8}@count(?:/@counter)?(?:.*?[|,;])??)\W+@value\s*@time(?:/\w+)?@end)",
-            R"((?i)^(?P<label>.*?\b@thing\b\W{0,8}@count\b.*?)\b@value\s*@speed@end)",
-            R"((?i)\b@thing\b\W{0,8}@count\b)"},
+       .expressions = {R"((?i)\b@thing\b\W{0,8}@count\b)",
+                       R"((?i)^(?P<label>.*?\b@thing\b\W{0,8}@count\b.*?)\b@value\s*@speed@end)"},
        .free_form = true},
       {.name = "rates",
        .program = "lines of a loop",
@@ -351,30 +348,51 @@ void read_counters(LogMatch& match, std::string_view line) {
   }
 }
 
-/// Adds the times that have a name before them, from `begin` on: "step 3: data 1.2 ms, forward 30 ms". The
-/// name of their phases begins with `label`; all else is that of `like`.
-void add_named_times(std::vector<LogMatch>& matches, const LogMatch& like, std::string_view line,
-                     size_t begin, const std::string& label) {
+/// The last words before a time, without numbers: "saved in" of "6.12 s, model saved in 3.1 s".
+std::string_view name_before(std::string_view between) {
+  static const RE2 words(R"(((?:[a-zA-Z_]+[ _/-]){0,2}[a-zA-Z_]+)\W*$)");
+  re2::StringPiece name;
+  if (!RE2::PartialMatch(re2::StringPiece(between.data(), between.size()), words, &name)) return {};
+  return {name.data(), name.size()};
+}
+
+/// The times of a line in free form after its counter: "step 3: data 1.2 ms, forward 30 ms". Estimates,
+/// averages and elapsed times are left out. The first one's label has all words of the line before it; the
+/// others' have the words before the counter, and the last ones before the time.
+std::vector<LogMatch> times_after(std::string_view counter, std::string_view line, const LogMatch& like) {
   constexpr size_t kMost = 8;
-  static const RE2 named(spelled_out(
-      R"((?i)([a-z][a-z_]*(?:[ _/-][a-z_]+){0,2})\W{0,3}?[\s=:(]@value\s*(?:@time(?:/\w+)?@end|(?-i:[hm])\s*\d))"));
+  static const RE2 expression(
+      spelled_out(R"((?i)(?:^|[^\w.])@value\s*(?:@time(?:/\w+)?@end|(?-i:[hm])\s*\d))"));
   static const RE2 unlike(  // what isn't the time that something took
-      R"((?i)(?:^|[\W_])(?:eta|elapsed|remain\w*|left|avg|average|mean|median|best|min|max|est\w*|limit|timeout)(?:$|[\W_]))");
-  re2::StringPiece rest(line.data() + begin, line.size() - begin), name, value, unit;
-  while (matches.size() < kMost && RE2::FindAndConsume(&rest, named, &name, &value, &unit)) {
+      R"((?i)(?:^|[\W_])(?:eta|elapsed|remain\w*|left|avg|average|mean|median|best|min|max|est\w*|limit|timeout|next)(?:$|[\W_]))");
+  const LogFormat& format = log_formats()[like.format];
+  const char* behind = counter.data() + counter.size();  // what was read last
+  re2::StringPiece rest(behind, static_cast<size_t>(line.data() + line.size() - behind)), value, unit;
+  const std::string before_counter =
+      words_of({line.data(), static_cast<size_t>(counter.data() - line.data())});
+  std::vector<LogMatch> matches;
+  while (matches.size() < kMost && RE2::FindAndConsume(&rest, expression, &value, &unit)) {
     const std::string_view number(value.data(), value.size());
-    const auto duration = written_duration(line, number);
-    const WrittenTime time = duration ? *duration : written_number(line, number);
-    const char* const end = time.text.data() + time.text.size();
-    if (end > rest.data()) rest.remove_prefix(static_cast<size_t>(end - rest.data()));
-    if (!time.refusal.empty() || RE2::PartialMatch(name, unlike)) continue;
+    const bool first = matches.empty();
+    const auto time = written_time(line, number, first ? counter : std::string_view(), format);
+    if (!time) continue;
+    const std::string_view between(behind, static_cast<size_t>(number.data() - behind));
+    const char* const end = std::max(time->text.data() + time->text.size(), unit.data() + unit.size());
+    behind = std::max(end, number.data() + number.size());
+    rest = {behind, static_cast<size_t>(line.data() + line.size() - behind)};
+    const std::string_view name = name_before(between);
+    if (RE2::PartialMatch(re2::StringPiece(name.data(), name.size()), unlike)) continue;
+    if (!first && (!time->refusal.empty() || name.empty())) continue;
     LogMatch match = like;
-    match.ns.reset();
-    const std::string words = words_of({name.data(), name.size()});
-    match.label = words.starts_with(label) ? words : label + " " + words;
-    read_value(match, time, {unit.data(), unit.size()}, false);
+    const std::string words = words_of(name);
+    match.label = first ? words_of({line.data(), static_cast<size_t>(number.data() - line.data())})
+                  : words.starts_with(before_counter) ? words
+                                                      : before_counter + " " + words;
+    match.refusal = time->refusal;
+    read_value(match, *time, {unit.data(), unit.size()}, false);
     matches.push_back(std::move(match));
   }
+  return matches;
 }
 
 }  // namespace
@@ -415,17 +433,15 @@ std::vector<LogMatch> LogMatcher::Expression::match(std::string_view line) const
   match.done = count_of(text(kDone));
   match.total = count_of(text(kTotal));
   const LogFormat& known = log_formats()[format];
-  const auto offset_of_end = [line](std::string_view part) {
-    return static_cast<size_t>(part.data() - line.data()) + part.size();
-  };
-  const std::string_view count = text(kCount);
-  const auto words_before_count = [&] {
-    return words_of(line.substr(0, offset_of_end(count) - count.size()));
-  };
   if (known.free_form) read_counters(match, line);
-  std::vector<LogMatch> matches;
   if (numbers[kValue] == 0) {
-    add_named_times(matches, match, line, offset_of_end(count), words_before_count());
+    std::vector<LogMatch> matches;
+    // "step 5,123 ms" may be step 5 and 123 ms.
+    for (std::string_view count = text(kCount); matches.empty() && !count.empty();) {
+      matches = times_after(count, line, match);
+      const size_t separator = count.find_last_of(",_");
+      count = count.substr(0, separator == std::string_view::npos ? 0 : separator);
+    }
     return matches;
   }
   const auto time = written_time(line, text(kValue), text(kCount), known);
@@ -434,11 +450,7 @@ std::vector<LogMatch> LogMatcher::Expression::match(std::string_view line) const
   const std::string_view unit = text(kUnit);
   const bool scaled = is_scaled(text(kDone)) || is_scaled(text(kTotal)) || is_scaled_unit(unit);
   read_value(match, *time, unit.empty() ? known.default_unit : unit, scaled);
-  if (!known.free_form) return {match};
-  const size_t ends[] = {offset_of_end(unit), offset_of_end(time->text)};
-  matches.push_back(match);
-  add_named_times(matches, match, line, *std::ranges::max_element(ends), words_before_count());
-  return matches;
+  return {match};
 }
 
 }  // namespace isochron::apps

@@ -74,6 +74,12 @@ bool holds(const LogPhase& phase, const LogPhase& other) {
          static_cast<double>(other.bars) >= kNearlyAll * phase.steps;
 }
 
+/// Whether all times of lines are the same, as in "step 7: 95 ms, window 30 s".
+bool is_setting(const LogPhase& phase) {
+  return phase.bars == 0 && phase.ns.size() > 1 &&
+         std::ranges::all_of(phase.ns, [&](double ns) { return ns == phase.ns[0]; });
+}
+
 }  // namespace
 
 /// A bar belongs to the phase of the heading above it. A second bar below the same heading is evaluation.
@@ -271,7 +277,7 @@ size_t main_phase(const std::vector<LogPhase>& phases) {
   for (size_t i = 0; i < phases.size(); ++i) {
     const bool outer = std::ranges::any_of(
         phases, [&](const LogPhase& other) { return &other != &phases[i] && holds(phases[i], other); });
-    if (!outer && !look_elapsed(phases[i].ns)) candidates.push_back(i);
+    if (!outer && !is_setting(phases[i]) && !look_elapsed(phases[i].ns)) candidates.push_back(i);
   }
   if (candidates.empty()) {
     candidates.resize(phases.size());

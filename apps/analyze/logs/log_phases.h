@@ -97,8 +97,8 @@ class LogPhases {
 };
 
 /// The index of the phase that took most of the time. If every step of that phase contains a whole bar of
-/// another phase, the index of the other one. Phases whose times look elapsed are the last to be taken.
-/// `phases` isn't empty.
+/// another phase, the index of the other one. Phases whose times look elapsed, or are all the same, are the
+/// last to be taken. `phases` isn't empty.
 size_t main_phase(const std::vector<LogPhase>& phases);
 
 }  // namespace isochron::apps

@@ -13,12 +13,15 @@ constexpr size_t kSearched = 200;  // bytes of a line
 
 /// The rank is the last group that takes part.
 constexpr const char* kExpressions[] = {
-    R"(^\s*\[\d+,(\d+)\]<std(?:out|err)>:?\s*)",
-    R"(^\s*\((?:\w+ )?pid=(\d+)(?:, ip=[\d.:]+)?\)\s*)",
+    R"(^\s*\[(?:\d+,|[\w.-]+@\d+,)?(\d+)\]<std(?:out|err)>:?\s*)",  // mpirun, horovodrun
+    R"(^\s*\((?:\w+ )?pid=(\d+)(?:, ip=[\d.:]+)?\)\s*)",            // Ray
+    R"(^\s*\[pod/[\w.-]*?(\d+)(?:/[\w.-]+)?\]\s*)",                 // kubectl logs --prefix
     R"(^\s*\[(?i:default|gpu|device|worker|process|proc)[ =:_#]?(\d+)\]:?\s*)",
     R"(^\s*(?i:gpu|device|worker|process|proc)[ =:_#](\d+)\s*[:|\]]\s*)",
-    R"(^\s*(\d+):\s+)",
-    R"([\[({<]?\b(?i:(?:(?:local|global|node|world)[ _-]?)?rank)[ =:_#]{0,2}(\d+)\b[\])}>]?\s*[:|,]?\s*)",
+    R"(^\s*(\d+):\s+)",                        // srun --label
+    R"(^\s*\(?[A-Za-z][\w.-]*?(\d+)\s+\|\s)",  // docker compose
+    R"([\[({<]?\b(?i:(?:(?:local|global|node|world)[ _-]?)?rank|cuda)[ =:_#-]{0,2}(\d+)\b[\])}>]?\s*[:|,]?\s*)",
+    R"(^\s*\[?[A-Za-z][\w.-]*?(\d+)\]?:\s)",  // hosts: "node3: "
 };
 
 }  // namespace
@@ -38,6 +41,16 @@ std::optional<RankedLine> rank_of_line(std::string_view line) {
     return RankedLine{std::string(pieces[1]), text.append(line.substr(at + pieces[0].size()))};
   }
   return std::nullopt;
+}
+
+RankedLine RankReader::of(const std::string& update, int64_t line) {
+  std::optional<RankedLine> found = rank_of_line(update);
+  if (found) {
+    rank_ = found->rank;
+    line_ = line;
+    return *std::move(found);
+  }
+  return {line == line_ ? rank_ : std::string(kNoRank), update};
 }
 
 }  // namespace isochron::apps

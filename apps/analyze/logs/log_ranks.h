@@ -8,8 +8,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
+
+#include "isochron/apps/analyze/times/iteration_times.h"
 
 namespace isochron::apps {
 
@@ -22,6 +25,18 @@ struct RankedLine {
 /// (srun --label), "(RayTrainWorker pid=123) ". Nothing if the line names none. "3: " may be something else:
 /// the caller must see whether the lines look as if processes wrote them at the same time.
 std::optional<RankedLine> rank_of_line(std::string_view line);
+
+/// Reads the ranks of updates, line by line. A bar that is drawn again within a line, after a carriage
+/// return, belongs to the rank that the line began with.
+class RankReader {
+ public:
+  /// The rank kNoRank if there is none.
+  RankedLine of(const std::string& update, int64_t line);
+
+ private:
+  std::string rank_;
+  int64_t line_ = -1;
+};
 
 /// What each rank of a log wrote.
 template <typename Content>
@@ -42,20 +57,26 @@ class LogRanks {
     std::string name;
     Content* content = nullptr;
   };
-  /// The ranks with `enough` content, in the order of their numbers. None if there are fewer than two, or if
-  /// they didn't write at the same time: progress bars that are called "0:", "1:" by their epoch don't.
+  /// The ranks with `enough` content, in the order of their numbers, after the lines without a rank
+  /// (kNoRank). None if there are fewer than two ranks, or if they didn't write at the same time: progress
+  /// bars that are called "0:", "1:" by their epoch don't.
   template <typename Enough>
   std::vector<Rank> told_apart(const Enough& enough) {
     std::vector<Rank> result;
+    size_t ranks = 0;
     int64_t latest_first = 0, earliest_last = std::numeric_limits<int64_t>::max();
     for (auto& [name, lines] : ranks_) {
       if (!enough(lines.content)) continue;
       result.push_back({name, &lines.content});
+      if (name == kNoRank) continue;
+      ++ranks;
       latest_first = std::max(latest_first, lines.first);
       earliest_last = std::min(earliest_last, lines.last);
     }
-    if (result.size() < 2 || latest_first >= earliest_last) return {};
-    std::ranges::sort(result, {}, [](const Rank& rank) { return std::pair(rank.name.size(), rank.name); });
+    if (ranks < 2 || latest_first >= earliest_last) return {};
+    std::ranges::sort(result, {}, [](const Rank& rank) {
+      return std::tuple(rank.name != kNoRank, rank.name.size(), rank.name);
+    });
     return result;
   }
 

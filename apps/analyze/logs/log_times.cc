@@ -111,9 +111,12 @@ Phases phases_of(LogRanks<LogPhases>& ranks) {
       ranks.told_apart([](const LogPhases& lines) { return std::ranges::any_of(lines.phases(), is_timed); });
   Phases result;
   std::string main;
+  double most_ns = 0;  // of a rank's main phase
   for (const auto& [rank, lines] : told_apart) {
     std::vector<LogPhase> phases = lines->phases();
-    if (main.empty()) main = phases[main_phase(phases)].name;
+    const LogPhase& longest = phases[main_phase(phases)];
+    if (longest.total_ns > most_ns) main = longest.name;
+    most_ns = std::max(most_ns, longest.total_ns);
     for (LogPhase& phase : phases) {
       if (!is_timed(phase)) continue;
       const auto known = std::ranges::find(result.all, phase.name, &IterationTimes::phase);
@@ -149,6 +152,7 @@ IterationTimes times_of_pattern(InputStream& stream, const TimesOptions& options
   LogReader reader(stream);
   std::vector<double> all;  // of all ranks as one
   LogRanks<std::vector<double>> ranks({});
+  RankReader ranked;
   double resolutions = 0;
   MissedLines missed;
   for (std::string line; reader.next(line);) {
@@ -162,8 +166,8 @@ IterationTimes times_of_pattern(InputStream& stream, const TimesOptions& options
     const auto [ns, resolution] = time_of(*found, options, row);
     all.push_back(ns);
     resolutions += resolution;
-    const auto of_rank = rank_of_line(line);
-    std::vector<double>* const times = of_rank ? ranks.find(of_rank->rank, reader.line()) : nullptr;
+    const auto of_rank = ranked.of(line, reader.line());
+    std::vector<double>* const times = ranks.find(of_rank.rank, reader.line());
     if (times != nullptr) times->push_back(ns);
   }
   require(!all.empty(), ErrorCode::kBadFormat, where, "the pattern '{}' matches none of {} lines",
@@ -185,6 +189,7 @@ IterationTimes times_of_log(InputStream& stream, const TimesOptions& options) {
   const LogMatcher matcher(options.format);
   LogPhases gathered(options.most_times);  // of all ranks as one
   LogRanks<LogPhases> ranks(gathered);
+  RankReader ranked;
   MissedLines missed;
   LogReader reader(stream);
   const auto add = [&](std::string_view line, LogPhases& phases) {
@@ -199,9 +204,9 @@ IterationTimes times_of_log(InputStream& stream, const TimesOptions& options) {
   for (std::string line; reader.next(line);) {
     const bool read = add(line, gathered);
     missed.add(line, reader.line(), read);
-    const auto of_rank = rank_of_line(line);
-    LogPhases* const lines = of_rank ? ranks.find(of_rank->rank, reader.line()) : nullptr;
-    if (lines != nullptr) add(of_rank->text, *lines);
+    const auto of_rank = ranked.of(line, reader.line());
+    LogPhases* const lines = ranks.find(of_rank.rank, reader.line());
+    if (lines != nullptr) add(of_rank.text, *lines);
   }
   std::vector<LogPhase> phases = gathered.phases();
   require(!phases.empty(), ErrorCode::kBadFormat, where,

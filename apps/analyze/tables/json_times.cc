@@ -9,6 +9,7 @@
 #include "isochron/apps/analyze/times/fields.h"
 #include "isochron/apps/analyze/times/log_reader.h"
 #include "isochron/core/base/error.h"
+#include "isochron/core/text/encoding.h"
 #include "isochron/core/text/terminal_text.h"
 
 namespace isochron::apps {
@@ -62,7 +63,7 @@ std::vector<std::string> keys_of(const Json& object) {
 }  // namespace
 
 bool is_json_object(std::string_view line) {
-  line = trimmed(line);
+  line = trimmed(without_byte_order_mark(line));
   return line.starts_with('{') && object_of(std::string(line)).has_value();
 }
 
@@ -75,6 +76,7 @@ IterationTimes times_of_json(InputStream& stream, const TimesOptions& options) {
   int64_t without = 0;
   for (std::string line; reader.next(line);) {
     const std::string row = fmt::format("{}, line {}", where, reader.line());
+    if (reader.line() == 1) line = std::string(without_byte_order_mark(line));
     const std::optional<Json> object = object_of(line);
     if (!object && rows && reader.unfinished() && options.allow_gaps) {
       rows->leave_out();
@@ -88,8 +90,8 @@ IterationTimes times_of_json(InputStream& stream, const TimesOptions& options) {
       require(!options.column.empty(), ErrorCode::kInvalidArgument, where,
               "is JSON Lines with the keys {}; name the one with the times with --column",
               names_text(first_keys));
-      const auto rank = std::ranges::find_if(first_keys, is_called_rank);
-      if (options.rank.empty() && rank != first_keys.end()) unasked = *rank;
+      const std::optional<size_t> rank = column_called_rank(first_keys);
+      if (options.rank.empty() && rank) unasked = first_keys[*rank];
       rows.emplace(options, chosen_unit(options, time_unit_of_name(options.column), where),
                    !options.rank.empty() || !unasked.empty(), unasked);
     }

@@ -88,8 +88,7 @@ Columns chosen_columns(const data::CsvScanner& rows, const TimesOptions& options
   columns.rank = optional(options.rank);
   columns.phase = optional(options.phase_column);
   if (columns.header && !columns.rank) {
-    const auto found = std::ranges::find_if(columns.first, is_called_rank);
-    if (found != columns.first.end()) columns.rank = static_cast<size_t>(found - columns.first.begin());
+    columns.rank = column_called_rank(columns.first);
     columns.rank_by_name = columns.rank.has_value();
   }
   return columns;

@@ -14,9 +14,8 @@
 namespace isochron::apps {
 namespace {
 
-constexpr size_t kMostGroups = 4096;            // phases times ranks
-constexpr size_t kFewestOfRank = 5;             // rows, if ranks weren't asked for
-constexpr std::string_view kNoRank = "(none)";  // shown for a row without one
+constexpr size_t kMostGroups = 4096;  // phases times ranks
+constexpr size_t kFewestOfRank = 5;   // rows, if ranks weren't asked for
 
 std::string lower(std::string_view text) {
   std::string result(text);
@@ -31,9 +30,13 @@ bool is_gap(std::string_view field) {
 
 }  // namespace
 
-bool is_called_rank(std::string_view name) {
-  constexpr std::string_view kNames[] = {"rank", "global_rank", "local_rank", "world_rank", "process_index"};
-  return std::ranges::find(kNames, lower(name)) != std::end(kNames);
+std::optional<size_t> column_called_rank(const std::vector<std::string>& names) {
+  for (const std::string_view wanted :
+       {"rank", "global_rank", "world_rank", "process_index", "local_rank", "worker", "worker_id"}) {
+    const auto found = std::ranges::find_if(names, [&](const auto& name) { return lower(name) == wanted; });
+    if (found != names.end()) return static_cast<size_t>(found - names.begin());
+  }
+  return std::nullopt;
 }
 
 void TimeRows::add(const Row& row, const std::string& where) {

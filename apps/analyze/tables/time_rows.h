@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -13,8 +14,9 @@
 
 namespace isochron::apps {
 
-/// Whether a column of this name holds the rank of a row: "rank", "global_rank", "Local_Rank".
-bool is_called_rank(std::string_view name);
+/// The first of `names` that is one of a column of ranks: "rank", else "global_rank", ..., else "local_rank",
+/// in any case. Nothing if there is none.
+std::optional<size_t> column_called_rank(const std::vector<std::string>& names);
 
 class TimeRows {
  public:

@@ -9,18 +9,39 @@
 
 namespace isochron::apps {
 
-bool look_elapsed(std::span<const double> ns) {
-  constexpr size_t kFewest = 6, kMany = 16;
+namespace {
+
+/// Whether values that never fall look like those of a clock. A clock may be rounded to more than its steps,
+/// so steps over several values are compared.
+bool look_elapsed_without_falls(std::span<const double> ns) {
+  constexpr size_t kMany = 16, kParts = 16;
   constexpr double kDate = 1e17;  // ns: three years; longer ones count from 1970
-  if (ns.size() < kFewest || !std::ranges::is_sorted(ns)) return false;
   const bool many = ns.size() >= kMany;
   const double most_at_first = many ? 10 : 2;  // steps
   const double most_uneven = many ? 3 : 1.5;   // third quartile of the steps to their first
+  const size_t over = (ns.size() - 1 + kParts - 1) / kParts;
   std::vector<double> steps;
-  for (size_t i = 1; i < ns.size(); ++i) steps.push_back(ns[i] - ns[i - 1]);
+  for (size_t i = over; i < ns.size(); i += over)
+    steps.push_back((ns[i] - ns[i - over]) / static_cast<double>(over));
   const double usual = observe::median(steps);
   return usual > 0 && (ns.front() <= most_at_first * usual || ns.front() > kDate) &&
          observe::quantile(steps, 0.75) <= most_uneven * observe::quantile(steps, 0.25);
+}
+
+}  // namespace
+
+bool look_elapsed(std::span<const double> ns) {
+  constexpr size_t kFewest = 6;
+  constexpr double kNearlyAll = 0.9;
+  size_t elapsed = 0;  // values of stretches between falls that look so
+  for (size_t begin = 0; begin < ns.size();) {
+    const auto fall = std::ranges::is_sorted_until(ns.subspan(begin));
+    const auto length = static_cast<size_t>(fall - ns.subspan(begin).begin());
+    const std::span<const double> stretch = ns.subspan(begin, length);
+    if (length >= kFewest && look_elapsed_without_falls(stretch)) elapsed += length;
+    begin += length;
+  }
+  return ns.size() >= kFewest && static_cast<double>(elapsed) >= kNearlyAll * static_cast<double>(ns.size());
 }
 
 void take_differences(IterationTimes& times, const std::string& where) {

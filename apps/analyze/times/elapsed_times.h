@@ -9,8 +9,8 @@ namespace isochron::apps {
 
 /// Whether values look like those of a clock that began with the run, or like dates: they never fall, the
 /// steps between them are about even, and the first value is no longer than a few steps, or longer than three
-/// years. Times of iterations scatter: if they grow that much, some are still shorter than the one before.
-/// Fewer than 16 values must be more even; fewer than six never look so.
+/// years. Times of iterations scatter: if they grow that much, some are still shorter than the one before. A
+/// clock may be set back now and then. Fewer than 16 values must be more even; fewer than six never look so.
 bool look_elapsed(std::span<const double> ns);
 
 /// Replaces the values of each series by the differences between neighbors. A value that isn't larger than

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace isochron::apps {
@@ -25,6 +26,9 @@ struct TimesOptions {
   bool allow_gaps = false;              // skip rows without a value and a row that is cut off
   size_t most_times = size_t{1} << 26;  // maximum number of iteration times: 512 MB
 };
+
+/// The rank of rows or lines without one, among others that have one.
+inline constexpr std::string_view kNoRank = "(none)";
 
 struct TimeSeries {
   std::string rank;  // empty: the rows have none
