@@ -234,6 +234,8 @@ TEST_F(ToldApart, NamedTimesOfALineAreItsPhases) {
               ElementsAre(99000, 98000));
   EXPECT_THAT(phases("epoch 7: 6.12 s, best model saved in 3.1 s, next eval in 600 s"),
               ElementsAre("epoch", "epoch model saved in"));
+  EXPECT_THAT(phases("loss=0.5, avg steps/s: 10.0, steps/s: 12.5, data it/s: 90.0"),
+              ElementsAre("loss avg steps s steps s", "data it s"));
   EXPECT_THAT(phases("epoch 7 took 2 hours 4 minutes 30 seconds, validation 3 min 20 s"),
               ElementsAre("epoch took", "epoch validation"));
 }

@@ -245,8 +245,9 @@ std::span<const LogFormat> log_formats() {
       {.name = "rates",
        .program = "lines of a loop",
        .expressions =
-           {R"((?i)^(?P<label>.*?\b(?:(?:global_)?steps?|it|iters?|iterations|updates|batches)(?:_per_|/)s(?:ec(?:ond)?)?)\s*[=:]\s*@value\b)"},
-       .default_unit = "it/s"},
+           {R"((?i)\b(?:(?:global_)?steps?|it|iters?|iterations|updates|batches)(?:_per_|/)s(?:ec(?:ond)?)?\s*[=:])"},
+       .default_unit = "it/s",
+       .free_form = true},
   };
   return formats;
 }
@@ -356,29 +357,37 @@ std::string_view name_before(std::string_view between) {
   return {name.data(), name.size()};
 }
 
-/// The times of a line in free form after its counter: "step 3: data 1.2 ms, forward 30 ms". Estimates,
-/// averages and elapsed times are left out. The first one's label has all words of the line before it; the
-/// others' have the words before the counter, and the last ones before the time.
+/// The times of a line in free form after its counter, as in "step 3: data 1.2 ms, forward 30 ms", or its
+/// rates, if the format has a default unit. Estimates, averages and elapsed times are left out. The first
+/// one's label has all words of the line before it; the others' have the words before the counter, and the
+/// last ones before the time.
 std::vector<LogMatch> times_after(std::string_view counter, std::string_view line, const LogMatch& like) {
   constexpr size_t kMost = 8;
-  static const RE2 expression(
+  static const RE2 with_unit(
       spelled_out(R"((?i)(?:^|[^\w.])@value\s*(?:@time(?:/\w+)?@end|(?-i:[hm])\s*\d))"));
+  static const RE2 rate(spelled_out(
+      R"((?i)\b(?:(?:global_)?steps?|it|iters?|iterations|updates|batches)(?:_per_|/)s(?:ec(?:ond)?)?\s*[=:]\s*@value\b)"));
   static const RE2 unlike(  // what isn't the time that something took
       R"((?i)(?:^|[\W_])(?:eta|elapsed|remain\w*|left|avg|average|mean|median|best|min|max|est\w*|limit|timeout|next)(?:$|[\W_]))");
   const LogFormat& format = log_formats()[like.format];
+  const std::string_view default_unit = format.default_unit;
   const char* behind = counter.data() + counter.size();  // what was read last
   re2::StringPiece rest(behind, static_cast<size_t>(line.data() + line.size() - behind)), value, unit;
   const std::string before_counter =
       words_of({line.data(), static_cast<size_t>(counter.data() - line.data())});
   std::vector<LogMatch> matches;
-  while (matches.size() < kMost && RE2::FindAndConsume(&rest, expression, &value, &unit)) {
+  const auto find = [&] {
+    return default_unit.empty() ? RE2::FindAndConsume(&rest, with_unit, &value, &unit)
+                                : RE2::FindAndConsume(&rest, rate, &value);
+  };
+  while (matches.size() < kMost && find()) {
     const std::string_view number(value.data(), value.size());
     const bool first = matches.empty();
     const auto time = written_time(line, number, first ? counter : std::string_view(), format);
     if (!time) continue;
     const std::string_view between(behind, static_cast<size_t>(number.data() - behind));
-    const char* const end = std::max(time->text.data() + time->text.size(), unit.data() + unit.size());
-    behind = std::max(end, number.data() + number.size());
+    behind = std::max(time->text.data() + time->text.size(), number.data() + number.size());
+    if (!unit.empty()) behind = std::max(behind, unit.data() + unit.size());
     rest = {behind, static_cast<size_t>(line.data() + line.size() - behind)};
     const std::string_view name = name_before(between);
     if (RE2::PartialMatch(re2::StringPiece(name.data(), name.size()), unlike)) continue;
@@ -389,7 +398,7 @@ std::vector<LogMatch> times_after(std::string_view counter, std::string_view lin
                   : words.starts_with(before_counter) ? words
                                                       : before_counter + " " + words;
     match.refusal = time->refusal;
-    read_value(match, *time, {unit.data(), unit.size()}, false);
+    read_value(match, *time, unit.empty() ? default_unit : std::string_view(unit.data(), unit.size()), false);
     matches.push_back(std::move(match));
   }
   return matches;
@@ -435,6 +444,7 @@ std::vector<LogMatch> LogMatcher::Expression::match(std::string_view line) const
   const LogFormat& known = log_formats()[format];
   if (known.free_form) read_counters(match, line);
   if (numbers[kValue] == 0) {
+    if (!known.default_unit.empty()) return times_after(line.substr(0, 0), line, match);
     std::vector<LogMatch> matches;
     // "step 5,123 ms" may be step 5 and 123 ms.
     for (std::string_view count = text(kCount); matches.empty() && !count.empty();) {
