@@ -192,21 +192,20 @@ IterationTimes times_of_log(InputStream& stream, const TimesOptions& options) {
   RankReader ranked;
   MissedLines missed;
   LogReader reader(stream);
-  const auto add = [&](std::string_view line, LogPhases& phases) {
-    const std::vector<LogMatch> matches = matcher.match(line);
+  const auto add = [&](const std::vector<LogMatch>& matches, LogPhases& phases) {
     for (const LogMatch& match : matches) {
       require(match.refusal.empty(), ErrorCode::kBadFormat, fmt::format("{}, line {}", where, reader.line()),
               "{}", match.refusal);
       phases.add(match, reader.line(), where);
     }
-    return !matches.empty();
   };
   for (std::string line; reader.next(line);) {
-    const bool read = add(line, gathered);
-    missed.add(line, reader.line(), read);
-    const auto of_rank = ranked.of(line, reader.line());
+    const std::vector<LogMatch> matches = matcher.match(line);
+    add(matches, gathered);
+    missed.add(line, reader.line(), !matches.empty());
+    const RankedLine of_rank = ranked.of(line, reader.line());
     LogPhases* const lines = ranks.find(of_rank.rank, reader.line());
-    if (lines != nullptr) add(of_rank.text, *lines);
+    if (lines != nullptr) add(of_rank.text == line ? matches : matcher.match(of_rank.text), *lines);
   }
   std::vector<LogPhase> phases = gathered.phases();
   require(!phases.empty(), ErrorCode::kBadFormat, where,
