@@ -128,24 +128,28 @@ def fail(command, status, errors):
     sys.exit(f"kill_test: status {status} of {' '.join(map(str, command))}:\n{errors}")
 
 
-def run_to_end(command, environment):
+def run_to_end(command, environment, printed=None):
+    """The seconds that it takes. What it prints is added to the list."""
     began = time.monotonic()
-    done = subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if printed is not None:
+        printed.append(done.stdout)
     if done.returncode != 0 or ("mpirun" not in str(command[0]) and complains(done.stderr)):
         fail(command, done.returncode, done.stderr)
     return time.monotonic() - began
 
 
-def killed(command, environment, after_seconds):
-    """Whether the process lived until it was killed."""
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+def killed(command, environment, after_seconds, printed):
+    """Whether the process lived until it was killed. What it prints is added to the list."""
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
-        _, errors = process.communicate(timeout=after_seconds)
+        output, errors = process.communicate(timeout=after_seconds)
         was_killed = False
     except subprocess.TimeoutExpired:
         process.kill()
-        _, errors = process.communicate()
+        output, errors = process.communicate()
         was_killed = True
+    printed.append(f"{output}(killed after {after_seconds:.3f} s)\n" if was_killed else output)
     if complains(errors) or (not was_killed and process.returncode != 0):
         fail(command, process.returncode, errors)
     return was_killed
@@ -172,25 +176,28 @@ def main():
     kills = resumed = 0
     with tempfile.TemporaryDirectory(prefix="isochron-kill-") as root:
         whole = pathlib.Path(root, "whole")
-        seconds = run_to_end(train(options, whole), environment)
+        of_whole = []
+        seconds = run_to_end(train(options, whole), environment, of_whole)
         expected = (whole / "weights.safetensors").read_bytes()
         run = 0
         while kills < options.kills:
             run += 1
             folder = pathlib.Path(root, f"run-{run}")
+            printed = []
             # Twice as many as are likely to end one run, so that it is killed several times.
             for _ in range(6):
                 if kills == options.kills:
                     break
                 command = train(options, folder)
-                if not (killed(command, environment, moments.uniform(0.02, 0.9 * seconds)) if options.ranks == 1
+                if not (killed(command, environment, moments.uniform(0.02, 0.9 * seconds), printed) if options.ranks == 1
                         else rank_kills.kill(command, environment, seconds, folder)):
                     break
                 kills += 1
                 resumed += any(folder.glob("*.safetensors"))
-            run_to_end(train(options, folder), environment)
+            run_to_end(train(options, folder), environment, printed)
             if (folder / "weights.safetensors").read_bytes() != expected:
-                sys.exit(f"kill_test: run {run} ends with other weights (after {kills} kills, seed {options.seed})")
+                sys.exit(f"kill_test: run {run} ends with other weights (after {kills} kills, seed {options.seed}). "
+                         "It printed:\n" + "----\n".join(printed) + "The run that was never killed printed:\n" + of_whole[0])
             left = [path.name for path in folder.iterdir() if path.name.startswith(".")]
             if left or len(list(folder.glob("cp-*"))) > 3:
                 sys.exit(f"kill_test: run {run} leaves files behind: {sorted(p.name for p in folder.iterdir())}")
