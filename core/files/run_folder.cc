@@ -42,8 +42,14 @@ int try_lock_of(const std::filesystem::directory_entry& entry) {
   if (lock >= 0 || errno != ENOENT) return lock;
   // The lock file of a new folder may still be created.
   const auto written = std::filesystem::last_write_time(entry.path(), failed);
-  if (failed || std::filesystem::file_time_type::clock::now() - written < kLongestMaking) return -1;
-  return try_lock(entry.path(), O_RDONLY | O_DIRECTORY);
+  if (failed) return -1;
+  const int of_folder = try_lock(entry.path(), O_RDONLY | O_DIRECTORY);
+  if (of_folder < 0 || std::filesystem::file_time_type::clock::now() - written >= kLongestMaking)
+    return of_folder;
+  // An empty one may go at once: whoever is about to create the file tries the next name.
+  ::rmdir(entry.path().c_str());
+  ::close(of_folder);
+  return -1;
 }
 
 void remove_quietly(const std::filesystem::path& path) {

@@ -30,7 +30,8 @@ class RunFolder {
 };
 
 /// Removes what dead processes left in `parent`: of the entries that may be theirs, those that nobody holds a
-/// lock on. For a folder, the lock is on its file `.lock`. A folder without that file stays for an hour.
+/// lock on. For a folder, the lock is on its file `.lock`. A folder without that file stays for an hour,
+/// unless it is empty.
 void remove_those_of_the_dead(
     const std::filesystem::path& parent,
     const std::function<bool(const std::filesystem::directory_entry& entry)>& may_be_theirs);

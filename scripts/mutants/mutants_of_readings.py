@@ -248,4 +248,6 @@ def faults(mutant):
                "apps", "ToldApart.LinesWithoutARank*"),
         mutant("settings-judged-first", "apps/analyze/logs/log_phases.cc", "!outer && !is_setting(phases[i]) &&", "!outer && (true || !is_setting(phases[i])) &&",
                "apps", "ToldApart.SettingsAre*"),
+        mutant("empty-run-folders-stay", "core/files/run_folder.cc", "  ::rmdir(entry.path().c_str());\n  ::close(of_folder);", "  ::close(of_folder);",
+               "core", "RunFolder.AnEmptyOne*"),
     ]

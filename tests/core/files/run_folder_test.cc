@@ -75,6 +75,14 @@ TEST(RunFolder, OneWithoutAFileToLockStaysForAnHour) {
   EXPECT_TRUE(fs::is_symlink(link));
 }
 
+TEST(RunFolder, AnEmptyOneGoesAtOnce) {
+  const TempFolder parent;  // of a process that was killed before it made its file, or after it removed it
+  const fs::path empty = parent / ".isochron-run-1-0";
+  fs::create_directory(empty);
+  const RunFolder next(parent.path());
+  EXPECT_FALSE(fs::exists(empty));
+}
+
 TEST(RunFolder, LeavesAnothersOfTheSameNameAlone) {
   const TempFolder parent;  // of a process of another container, which bears the same number
   const std::string own = RunFolder(parent.path()).path().filename().string();
