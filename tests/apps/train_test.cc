@@ -101,8 +101,8 @@ TEST_F(TrainCommand, WritesWhatItFound) {
 
 TEST_F(TrainCommand, ItsRunIsReportedAgainComparedAndWatched) {
   const std::string a = (folder_.path() / "a").string(), b = (folder_.path() / "b").string();
-  ASSERT_EQ(train("regress --epochs 3 --out " + a).status, 0);
-  ASSERT_EQ(train("regress --epochs 3 --batch 64 --out " + b).status, 0);
+  ASSERT_EQ(train("regress --epochs 3 --steps 1000 --out " + a).status, 0);
+  ASSERT_EQ(train("regress --epochs 3 --steps 1000 --batch 64 --out " + b).status, 0);
   const std::string page = content_of(folder_.path() / "a" / "report.html");
   std::filesystem::remove(folder_.path() / "a" / "report.html");
   const Outcome again = run_isochron("report " + a);
