@@ -75,16 +75,16 @@ IterationTimes written_times(const TimesOptions& options) {
 IterationTimes read_times(const TimesOptions& options) {
   IterationTimes times = written_times(options);
   const std::string where = name_of(options.path);
-  const auto elapsed_at = [](const IterationTimes& phase) {
-    return std::ranges::find_if(phase.series, [](const TimeSeries& one) { return look_elapsed(one.ns); });
+  const auto has_clock = [](const IterationTimes& phase) {
+    return std::ranges::any_of(phase.series, [](const TimeSeries& one) { return look_elapsed(one.ns); });
   };
   if (options.elapsed.value_or(false)) {
     take_differences(times, where);
     for (IterationTimes& other : times.others) {
-      if (elapsed_at(other) != other.series.end()) take_differences(other, where);
+      if (has_clock(other)) take_differences(other, where);
     }
   } else if (!options.elapsed) {
-    require(elapsed_at(times) == times.series.end(), ErrorCode::kInvalidArgument, where,
+    require(!has_clock(times), ErrorCode::kInvalidArgument, where,
             "the times never fall and rise by about the same amount each, as those of a clock do; --elapsed "
             "judges the differences between neighbors, --no-elapsed the times as they are");
   }

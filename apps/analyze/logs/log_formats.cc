@@ -97,7 +97,7 @@ void read_value(LogMatch& match, const WrittenTime& value, std::string_view unit
   }
   const std::optional<TimeUnit> found = time_unit(unit);
   if (!found && !value.ns) return;
-  if (match.of.empty()) match.of = found->of.substr(0, kLongestThing);
+  if (match.of.empty() && found) match.of = found->of.substr(0, kLongestThing);
   if (!value.ns && (!number || *number <= 0)) return;
   const double ns = value.ns ? *value.ns : found->time_ns(*number * scale);
   if (!(ns > 0 && ns < 0x1p62)) return;
@@ -244,8 +244,7 @@ std::span<const LogFormat> log_formats() {
        .free_form = true},
       {.name = "rates",
        .program = "lines of a loop",
-       .expressions =
-           {R"((?i)\b(?:(?:global_)?steps?|it|iters?|iterations|updates|batches)(?:_per_|/)s(?:ec(?:ond)?)?\s*[=:])"},
+       .expressions = {R"((?i)@per_second)"},
        .default_unit = "it/s",
        .free_form = true},
   };
@@ -267,6 +266,8 @@ std::string spelled_out(std::string_view expression) {
       {"@time", R"((?P<unit>ns|us|µs|ms|msec|s|secs?|seconds?|mins?|minutes?|h|hrs?|hours?))"},
       {"@speed", R"((?P<unit>(?:ns|us|µs|ms|s|sec)/(?:epoch|step|it|iter|iteration|batch)|)"
                  R"((?:it|iter|iterations|steps|batches)/s(?:ec)?))"},
+      {"@per_second",
+       R"(\b(?:(?:global_)?steps?|it|iters?|iterations|updates|batches)(?:_per_|/)s(?:ec(?:ond)?)?\s*[=:])"},
       {"@end", R"((?:$|[\s,;|.)\]]))"}};
   std::string text(expression);
   for (const auto& [word, meaning] : kWords) {
@@ -365,8 +366,7 @@ std::vector<LogMatch> times_after(std::string_view counter, std::string_view lin
   constexpr size_t kMost = 8;
   static const RE2 with_unit(
       spelled_out(R"((?i)(?:^|[^\w.])@value\s*(?:@time(?:/\w+)?@end|(?-i:[hm])\s*\d))"));
-  static const RE2 rate(spelled_out(
-      R"((?i)\b(?:(?:global_)?steps?|it|iters?|iterations|updates|batches)(?:_per_|/)s(?:ec(?:ond)?)?\s*[=:]\s*@value\b)"));
+  static const RE2 rate(spelled_out(R"((?i)@per_second\s*@value\b)"));
   static const RE2 unlike(  // what isn't the time that something took
       R"((?i)(?:^|[\W_])(?:eta|elapsed|remain\w*|left|avg|average|mean|median|best|min|max|est\w*|limit|timeout|next)(?:$|[\W_]))");
   const LogFormat& format = log_formats()[like.format];

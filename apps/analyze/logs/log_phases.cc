@@ -183,6 +183,11 @@ void LogPhases::add(const LogMatch& found, int64_t line, const std::string& wher
           "has more than {} times; give only a part of them", most_times_);
 }
 
+/// Whether line `i` of one phase comes before line `j` of the other; an index may be past the last.
+bool LogPhases::comes_first(const Gathered& one, size_t i, const Gathered& other, size_t j) {
+  return j == other.places.size() || (i < one.places.size() && one.places[i].line < other.places[j].line);
+}
+
 /// Whether the lines of two phases count on from each other.
 bool LogPhases::count_together(const Gathered& one, const Gathered& other) {
   constexpr double kMostRatio = 2;  // of the usual times
@@ -194,9 +199,7 @@ bool LogPhases::count_together(const Gathered& one, const Gathered& other) {
   if (ratio > kMostRatio || ratio < 1 / kMostRatio) return false;
   const Place* before = nullptr;
   for (size_t i = 0, j = 0; i < one.places.size() || j < other.places.size();) {
-    const bool of_one =
-        j == other.places.size() || (i < one.places.size() && one.places[i].line < other.places[j].line);
-    const Place& place = of_one ? one.places[i++] : other.places[j++];
+    const Place& place = comes_first(one, i, other, j) ? one.places[i++] : other.places[j++];
     if (before != nullptr && place.counters <= before->counters) return false;
     before = &place;
   }
@@ -207,8 +210,7 @@ LogPhases::Gathered LogPhases::merged(const Gathered& one, const Gathered& other
   const bool first = one.places.front().line < other.places.front().line;
   Gathered result{.format = one.format, .label = first ? one.label : other.label, .of = one.of};
   for (size_t i = 0, j = 0; i < one.ns.size() || j < other.ns.size();) {
-    const bool of_one =
-        j == other.ns.size() || (i < one.ns.size() && one.places[i].line < other.places[j].line);
+    const bool of_one = comes_first(one, i, other, j);
     const Gathered& from = of_one ? one : other;
     const size_t at = of_one ? i++ : j++;
     result.ns.push_back(from.ns[at]);

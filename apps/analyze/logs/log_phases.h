@@ -85,6 +85,7 @@ class LogPhases {
   static bool starts_bar(const Gathered& phase, const LogMatch& match, int64_t line);
   /// Whether a value was added.
   static bool update_bar(Gathered& phase, const LogMatch& match, int64_t line);
+  static bool comes_first(const Gathered& one, size_t i, const Gathered& other, size_t j);
   static bool count_together(const Gathered& one, const Gathered& other);
   static Gathered merged(const Gathered& one, const Gathered& other);
   static LogPhase finished(const Gathered& gathered);

@@ -88,6 +88,5 @@ class LogRanks {
   Content fresh_;
   std::map<std::string, Lines> ranks_;
 };
-inline constexpr size_t kFewestOfRank = 5;  // times that make it worth telling apart
 
 }  // namespace isochron::apps

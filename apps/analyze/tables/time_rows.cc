@@ -15,7 +15,6 @@ namespace isochron::apps {
 namespace {
 
 constexpr size_t kMostGroups = 4096;  // phases times ranks
-constexpr size_t kFewestOfRank = 5;   // rows, if ranks weren't asked for
 
 std::string lower(std::string_view text) {
   std::string result(text);

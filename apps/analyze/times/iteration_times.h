@@ -29,6 +29,7 @@ struct TimesOptions {
 
 /// The rank of rows or lines without one, among others that have one.
 inline constexpr std::string_view kNoRank = "(none)";
+inline constexpr size_t kFewestOfRank = 5;  // times that make a rank worth telling apart unasked
 
 struct TimeSeries {
   std::string rank;  // empty: the rows have none
