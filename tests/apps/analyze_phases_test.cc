@@ -122,6 +122,7 @@ TEST_F(ToldApart, LinesWithoutARankAreOneToo) {
   EXPECT_THAT(times.series[0].ns, SizeIs(20));
   EXPECT_THAT(read(bars).series, ElementsAre(Field(&TimeSeries::rank, "0"), Field(&TimeSeries::rank, "1")))
       << "a bar after a carriage return belongs to the line's rank";
+  EXPECT_THAT(read(bars, {.pattern = ", ([0-9.]+)(it/s)"}).series, SizeIs(2));
 }
 
 TEST_F(ToldApart, ALineIsKnownWithoutItsRank) {

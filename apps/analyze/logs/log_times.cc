@@ -156,6 +156,7 @@ IterationTimes times_of_pattern(InputStream& stream, const TimesOptions& options
   double resolutions = 0;
   MissedLines missed;
   for (std::string line; reader.next(line);) {
+    const RankedLine of_rank = ranked.of(line, reader.line());  // also of what precedes a carriage return
     const auto found = pattern.find_last(line, where);
     missed.add(line, reader.line(), found.has_value());
     if (!found) continue;
@@ -166,7 +167,6 @@ IterationTimes times_of_pattern(InputStream& stream, const TimesOptions& options
     const auto [ns, resolution] = time_of(*found, options, row);
     all.push_back(ns);
     resolutions += resolution;
-    const auto of_rank = ranked.of(line, reader.line());
     std::vector<double>* const times = ranks.find(of_rank.rank, reader.line());
     if (times != nullptr) times->push_back(ns);
   }
