@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,6 +18,7 @@
 #include "isochron/apps/analyze/logs/log_formats.h"
 #include "isochron/apps/analyze/read_times.h"
 #include "isochron/apps/analyze/times/elapsed_times.h"
+#include "isochron/apps/analyze/times/two_levels.h"
 #include "isochron/apps/commands.h"
 #include "isochron/apps/number_options.h"
 #include "isochron/apps/output_files.h"
@@ -87,6 +89,45 @@ void doubt_rounded(observe::FlatnessVerdict& verdict, std::span<const double> va
 /// With 64 values, a tenth may be cut off as warm-up.
 constexpr int kWindows = 57;
 
+observe::FlatnessVerdict judge(std::span<const double> values, const observe::RunData& data,
+                               const IterationTimes& times) {
+  observe::FlatnessVerdict verdict = values.size() < observe::kFewValues
+                                         ? judge_few(values, times.smoothed, data.options.time)
+                                         : observe::judge_time(data);
+  doubt_rounded(verdict, values, times.resolution);
+  return verdict;
+}
+
+/// How bad a verdict is, and among verdicts of one kind how much changed.
+std::pair<int, double> badness(const observe::FlatnessVerdict& verdict) {
+  constexpr int kWeights[] = {0, 3, 1, 2};  // flat, growing, shrinking, inconclusive
+  return {kWeights[static_cast<size_t>(verdict.kind)], std::fabs(verdict.largest.change)};
+}
+
+/// The verdict on all values. If they alternate between two levels and one of the levels grows, the verdict
+/// on that level.
+observe::FlatnessVerdict judge_levels(std::span<const double> values, const observe::RunData& data,
+                                      const IterationTimes& times) {
+  const std::optional<TwoLevels> levels = two_levels(values);
+  observe::FlatnessVerdict verdict = judge(values, data, times);
+  if (!levels || verdict.kind == Flatness::kGrowing) return verdict;
+  const double all = std::accumulate(values.begin(), values.end(), 0.0);
+  const auto judge_level = [&](std::span<const double> level, std::string_view which) {
+    const double share = std::accumulate(level.begin(), level.end(), 0.0) / all;
+    if (share < observe::kMinorShare / 2 || level.size() < kFewestOfRank) return;
+    observe::ReportOptions options = data.options;
+    options.time.series *= 3;  // with the whole
+    options.time.bound = observe::bound_of_class(options.time.bound, share);
+    observe::FlatnessVerdict own = judge(level, observe::run_data(level, data.name, 0, options), times);
+    if (own.kind != Flatness::kGrowing || badness(own) < badness(verdict)) return;
+    own.reason = fmt::format("of the {} {} of {} values, {}", level.size(), which, values.size(), own.reason);
+    verdict = std::move(own);
+  };
+  judge_level(levels->shorter, "shorter");
+  judge_level(levels->longer, "longer");
+  return verdict;
+}
+
 /// `together`: series that are judged together, of ranks and phases.
 observe::RunReport judge(const TimeSeries& series, const IterationTimes& times, const std::string& name,
                          const Options& options, size_t together) {
@@ -97,10 +138,7 @@ observe::RunReport judge(const TimeSeries& series, const IterationTimes& times, 
   report_options.time.min_windows = kWindows;
   const observe::RunData data = observe::run_data(series.ns, name, options.warmup, report_options);
   const std::span<const double> values = std::span(series.ns).subspan(static_cast<size_t>(options.warmup));
-  observe::FlatnessVerdict verdict = values.size() < observe::kFewValues
-                                         ? judge_few(values, times.smoothed, report_options.time)
-                                         : observe::judge_time(data);
-  doubt_rounded(verdict, values, times.resolution);
+  observe::FlatnessVerdict verdict = judge_levels(values, data, times);
   observe::RunReport report = observe::make_report(data, std::move(verdict));
   if (!times.program.empty()) report.drift_seconds = std::nullopt;  // not all of its time is in the log
   return report;
@@ -108,12 +146,8 @@ observe::RunReport judge(const TimeSeries& series, const IterationTimes& times, 
 
 /// The series that decides the overall verdict: the one that grew most, or else the least certain one.
 size_t worst_of(const std::vector<Judged>& judged) {
-  const auto badness = [](const Judged& one) {
-    constexpr int kWeights[] = {0, 3, 1, 2};  // flat, growing, shrinking, inconclusive
-    const observe::FlatnessVerdict& verdict = one.report.time;
-    return std::pair(kWeights[static_cast<size_t>(verdict.kind)], std::fabs(verdict.largest.change));
-  };
-  return static_cast<size_t>(std::ranges::max_element(judged, {}, badness) - judged.begin());
+  const auto of_rank = [](const Judged& one) { return badness(one.report.time); };
+  return static_cast<size_t>(std::ranges::max_element(judged, {}, of_rank) - judged.begin());
 }
 
 std::vector<Judged> judge(const IterationTimes& times, const std::string& name, const Options& options,

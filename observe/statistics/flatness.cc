@@ -175,6 +175,10 @@ FlatnessVerdict judge_flatness(const FlatnessInput& input, const FlatnessOptions
   return even;
 }
 
+double bound_of_class(double bound, double time_share) {
+  return bound * std::clamp(kMinorShare / std::max(1e-9, time_share), 1.0, kMostBound);
+}
+
 FlatnessVerdict judge_classes(std::span<const ClassInput> classes, const FlatnessOptions& options) {
   require(!classes.empty(), ErrorCode::kInvalidArgument, "judge_classes", "no class of steps to judge");
   std::vector<const ClassInput*> judged;
@@ -197,7 +201,7 @@ FlatnessVerdict judge_classes(std::span<const ClassInput> classes, const Flatnes
   for (const ClassInput* one : judged) {
     FlatnessOptions own = options;
     own.series *= static_cast<int>(judged.size());
-    own.bound *= std::clamp(kMinorShare / std::max(1e-9, one->time_share), 1.0, kMostBound);
+    own.bound = bound_of_class(own.bound, one->time_share);
     FlatnessVerdict verdict = judge_flatness(one->input, own);
     machine_slowed = machine_slowed || verdict.machine_slowed;
     // Among flat classes, the one with most of the time decides; otherwise the one that changed most.

@@ -111,6 +111,8 @@ struct ClassInput {
   double time_share = 1;  // of the run's time
 };
 inline constexpr double kMinorShare = 0.1;
+/// The bound for a class that takes `time_share` of the time.
+double bound_of_class(double bound, double time_share);
 FlatnessVerdict judge_classes(std::span<const ClassInput> classes, const FlatnessOptions& options = {});
 
 /// "flat: +0.4 % [-0.8 %, +1.5 %] (trend of medians)", for tables and logs.

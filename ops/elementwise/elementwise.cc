@@ -86,6 +86,13 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   return graph::apply_one(op, {condition, a, b});
 }
 
+Tensor masked_fill(const Tensor& x, const Tensor& mask, double value) {
+  const Tensor filled = where(mask, number_like(value, x), x);
+  require(filled.shape() == x.shape(), ErrorCode::kShapeMismatch, "masked_fill",
+          "the mask {} does not broadcast to {}", mask.spec().str(), x.spec().str());
+  return filled;
+}
+
 Tensor clip(const Tensor& x, const Tensor& low, const Tensor& high) {
   static const graph::OpDef& op = row("clip");
   return graph::apply_one(op, {x, low, high});

@@ -39,6 +39,9 @@ Tensor is_finite(const Tensor& x);
 
 /// condition ? a : b, elementwise; `condition` is bool.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
+/// x with `value` wherever `mask`, which is bool and broadcasts to x, is true. Throws kShapeMismatch for a
+/// mask that would enlarge x, kDtypeMismatch or kOutOfRange for a value that x's dtype can't represent.
+Tensor masked_fill(const Tensor& x, const Tensor& mask, double value);
 /// min(max(x, low), high) (PyTorch's clamp); the gradient passes where low <= x <= high. With numbers, throws
 /// kInvalidArgument where low > high.
 Tensor clip(const Tensor& x, const Tensor& low, const Tensor& high);

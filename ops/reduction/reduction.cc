@@ -196,4 +196,53 @@ Tensor variance(const Tensor& x, const Axes& axes, bool keep_dims, int64_t corre
   return biased * (static_cast<double>(count) / static_cast<double>(count - correction));
 }
 
+namespace {
+
+/// The square root of x >= 0. Its gradient at 0 is 0; that of `sqrt` is infinite.
+Tensor root(const Tensor& x) {
+  const Tensor zero = x <= 0.0;
+  return where(zero, x, sqrt(where(zero, scalar(1, x.dtype()), x)));
+}
+
+Tensor is_nonzero(const Tensor& x, std::string_view where) {
+  require(x.defined(), ErrorCode::kInvalidArgument, where, "the input is undefined");
+  return cast(stop_gradient(x), DType::kBool);
+}
+
+}  // namespace
+
+Tensor standard_deviation(const Tensor& x, const Axes& axes, bool keep_dims, int64_t correction) {
+  if (is_half(x.dtype())) {
+    return cast(standard_deviation(cast(x, DType::kF32), axes, keep_dims, correction), x.dtype());
+  }
+  return root(variance(x, axes, keep_dims, correction));
+}
+
+Tensor norm(const Tensor& x, double p, const Axes& axes, bool keep_dims) {
+  require(x.defined(), ErrorCode::kInvalidArgument, "norm", "the input is undefined");
+  require(is_floating(x.dtype()), ErrorCode::kDtypeMismatch, "norm", "takes floating dtypes, got {}; cast it",
+          x.spec().str());
+  require(p >= 1, ErrorCode::kInvalidArgument, "norm", "p must be >= 1, got {}", p);
+  if (is_half(x.dtype())) return cast(norm(cast(x, DType::kF32), p, axes, keep_dims), x.dtype());
+  if (std::isinf(p)) return maximum(max(abs(x), axes, keep_dims), 0.0);  // of no elements: 0
+  if (p == 1) return sum(abs(x), axes, keep_dims);
+  if (p == 2) return root(sum(square(x), axes, keep_dims));
+  const Tensor powers = sum(pow(abs(x), p), axes, keep_dims);
+  const Tensor zero = powers <= 0.0;
+  return where(zero, powers, pow(where(zero, scalar(1, x.dtype()), powers), 1 / p));
+}
+
+Tensor any(const Tensor& x, const Axes& axes, bool keep_dims) {
+  const Tensor largest = max(cast(is_nonzero(x, "any"), DType::kI32), axes, keep_dims);
+  return largest > 0.0;  // without any elements the largest is the least of all numbers
+}
+
+Tensor all(const Tensor& x, const Axes& axes, bool keep_dims) {
+  return cast(min(cast(is_nonzero(x, "all"), DType::kI32), axes, keep_dims), DType::kBool);
+}
+
+Tensor count_nonzero(const Tensor& x, const Axes& axes, bool keep_dims) {
+  return sum(cast(is_nonzero(x, "count_nonzero"), DType::kI64), axes, keep_dims);
+}
+
 }  // namespace isochron

@@ -19,5 +19,19 @@ Tensor prod(const Tensor& x, const Axes& axes = {}, bool keep_dims = false);
 /// Mean of squared deviations, divided by n - correction (PyTorch's var has correction 1). Floating dtypes.
 /// Throws kDtypeMismatch otherwise, kInvalidArgument unless n > correction (where that isn't 0).
 Tensor variance(const Tensor& x, const Axes& axes = {}, bool keep_dims = false, int64_t correction = 0);
+/// The square root of `variance`, with its errors. The gradient where all elements are equal is 0.
+Tensor standard_deviation(const Tensor& x, const Axes& axes = {}, bool keep_dims = false,
+                          int64_t correction = 0);
+/// The vector norm (sum |x|^p)^(1/p) over `axes`, max |x| for p = infinity. Floating dtypes; 16-bit ones are
+/// summed in f32. The gradient where the norm is 0 is 0. |x|^p isn't scaled: it overflows to infinity from
+/// the p-th root of the dtype's largest number on. Throws kDtypeMismatch otherwise, kInvalidArgument unless p
+/// >= 1.
+Tensor norm(const Tensor& x, double p = 2, const Axes& axes = {}, bool keep_dims = false);
+/// Whether any element, or each, isn't 0, as bool; NaN isn't 0. Of every dtype, bool included, without
+/// gradient. Of no elements `any` is false and `all` is true.
+Tensor any(const Tensor& x, const Axes& axes = {}, bool keep_dims = false);
+Tensor all(const Tensor& x, const Axes& axes = {}, bool keep_dims = false);
+/// How many elements aren't 0, as i64. Of every dtype, without gradient.
+Tensor count_nonzero(const Tensor& x, const Axes& axes = {}, bool keep_dims = false);
 
 }  // namespace isochron

@@ -78,6 +78,21 @@ Tensor arange(int64_t count, DType dtype) {
   return result;
 }
 
+Tensor linspace(double start, double stop, int64_t count, DType dtype) {
+  require(count >= 0, ErrorCode::kInvalidArgument, "linspace", "count must be >= 0, got {}", count);
+  require(std::isfinite(start) && std::isfinite(stop), ErrorCode::kInvalidArgument, "linspace",
+          "both ends must be finite, got {} and {}", start, stop);
+  ops::require_held(start, dtype, "linspace");
+  ops::require_held(stop, dtype, "linspace");
+  Tensor result = empty({dtype, {count}}, "linspace");
+  for (int64_t i = 0; i < count; ++i) {
+    const double share = count == 1 ? 0.0 : static_cast<double>(i) / static_cast<double>(count - 1);
+    store_number(result.raw() + static_cast<size_t>(i) * dtype_size(dtype), dtype,
+                 std::lerp(start, stop, share));
+  }
+  return result;
+}
+
 Tensor from_vector(const Shape& shape, const std::vector<double>& values, DType dtype) {
   require(shape.elems() == static_cast<int64_t>(values.size()), ErrorCode::kShapeMismatch, "from_vector",
           "shape {} has {} elements, got {} values", shape.str(), shape.elems(), values.size());

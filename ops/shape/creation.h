@@ -21,6 +21,10 @@ Tensor zeros_like(const Tensor& tensor);
 Tensor ones_like(const Tensor& tensor);
 /// 0, 1, ..., count - 1.
 Tensor arange(int64_t count, DType dtype = DType::kI64);
+/// `count` numbers at equal distances from `start` to `stop`, both included; `start` alone if `count` is 1.
+/// Computed in f64 and rounded to `dtype`; integer dtypes drop fractions. Throws kInvalidArgument for a
+/// negative count or ends that aren't finite, kOutOfRange for an end that `dtype` can't represent.
+Tensor linspace(double start, double stop, int64_t count, DType dtype = DType::kF32);
 /// A copy of `values` in row-major order, converted to `dtype`; integer dtypes drop fractions. Throws
 /// kShapeMismatch if the counts differ, and kOutOfRange for a value that an integer dtype can't represent.
 Tensor from_vector(const Shape& shape, const std::vector<double>& values, DType dtype = DType::kF32);

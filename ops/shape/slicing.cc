@@ -356,6 +356,46 @@ Tensor flip(const Tensor& x, const Axes& axes) {
   return ops::apply_slice(x, starts, steps, x.shape());
 }
 
+Tensor roll(const Tensor& x, const Dims& shifts, const Axes& axes) {
+  ops::require_input(x, "roll");
+  require(shifts.rank() == axes.rank(), ErrorCode::kInvalidArgument, "roll",
+          "shifts {}, axes {}: need one shift an axis", dims_str(shifts), dims_str(axes));
+  Tensor result = x;
+  for (int i = 0; i < axes.rank(); ++i) {
+    const int axis = normalize_axis(axes[i], x.rank(), "roll");
+    const int64_t extent = x.shape()[axis];
+    const int64_t shift = extent == 0 ? 0 : (shifts[i] % extent + extent) % extent;
+    if (shift == 0) continue;
+    result = concatenate(
+        {narrow(result, axis, extent - shift, shift), narrow(result, axis, 0, extent - shift)}, axis);
+  }
+  return result;
+}
+
+Tensor tile(const Tensor& x, const Dims& counts) {
+  ops::require_input(x, "tile");
+  const int rank = std::max(x.rank(), counts.rank());
+  Dims shape, repeats;
+  for (int i = 0; i < rank; ++i) {
+    const int own = i - (rank - x.rank()), listed = i - (rank - counts.rank());
+    shape.push_back(own < 0 ? 1 : x.shape()[own]);
+    repeats.push_back(listed < 0 ? 1 : counts[listed]);
+    require(repeats[i] >= 0, ErrorCode::kInvalidArgument, "tile", "counts {}: must be >= 0",
+            dims_str(counts));
+  }
+  Tensor result = reshape(x, shape);
+  for (int i = 0; i < rank; ++i) {
+    if (repeats[i] == 1) continue;
+    // As (before, 1, from the axis on), whose middle axis is repeated.
+    int64_t before = 1, from_axis = 1;
+    for (int j = 0; j < rank; ++j) (j < i ? before : from_axis) *= shape[j];
+    shape[i] = checked_mul(shape[i], repeats[i], "tile");
+    result = reshape(broadcast_to(reshape(result, {before, 1, from_axis}), {before, repeats[i], from_axis}),
+                     shape);
+  }
+  return result;
+}
+
 Tensor squeeze(const Tensor& x, const Axes& axes) {
   ops::require_input(x, "squeeze");
   const Axes removed = normalize_axes(axes, x.rank(), "squeeze");

@@ -32,6 +32,13 @@ Tensor pad(const Tensor& x, const Dims& before, const Dims& after, double value 
 /// Reverses the order along `axes`; an empty list means all. Throws kOutOfRange, kInvalidArgument for a
 /// repeated axis.
 Tensor flip(const Tensor& x, const Axes& axes = {});
+/// Moves elements by shifts[i] places along axes[i]; those that leave at one end come in at the other.
+/// Negative shifts move towards the front. Throws kOutOfRange for an axis, kInvalidArgument for lists of
+/// different lengths. An axis may be listed more than once.
+Tensor roll(const Tensor& x, const Dims& shifts, const Axes& axes);
+/// x repeated counts[i] times along axis i (NumPy's and PyTorch's tile). The shorter of the list and x's
+/// shape is extended by ones in front. Throws kInvalidArgument for a negative count or a rank beyond 8.
+Tensor tile(const Tensor& x, const Dims& counts);
 /// x without `axes`, which must have extent 1; an empty list means all axes of extent 1. Throws
 /// kShapeMismatch, kOutOfRange, kInvalidArgument for a repeated axis.
 Tensor squeeze(const Tensor& x, const Axes& axes = {});

@@ -111,7 +111,7 @@ TEST_F(TrainCommand, ItsRunIsReportedAgainComparedAndWatched) {
   const std::filesystem::path verdicts = folder_.path() / "verdicts.json";
   EXPECT_THAT(run_isochron("report " + a + "/run.json --bound 50 --json " + verdicts.string()),
               Ends(0, "train regress"));
-  EXPECT_GE(read_json(verdicts)[0]["time"]["bound"], 0.5) << "wider for a group of steps that take little of the time";
+  EXPECT_GE(read_json(verdicts)[0]["time"]["bound"], 0.5) << "wider for steps that take little of the time";
   EXPECT_THAT(run_isochron("report " + a + " --require-flat"), Ends(1, "not found to be flat"));
 
   const std::filesystem::path both = folder_.path() / "both.html";

@@ -26,7 +26,7 @@ std::vector<std::string> ops_that(bool (*belongs)(const OpDef&)) {
   return names;
 }
 
-bool any(const OpDef&) { return true; }
+bool every_op(const OpDef&) { return true; }
 bool generated(const OpDef& op) { return !op.samples.empty() && !op.random; }
 bool differentiable(const OpDef& op) {
   return generated(op) && op.gradient && op.name != "stop_gradient";  // whose gradient is not the derivative
@@ -75,7 +75,7 @@ TEST(Registry, OnlyOpsTestedByHandHaveNoGeneratedTests) {
 }
 
 std::string op_name(const testing::TestParamInfo<std::string>& row) { return row.param; }
-INSTANTIATE_TEST_SUITE_P(Registry, EveryOp, testing::ValuesIn(ops_that(any)), op_name);
+INSTANTIATE_TEST_SUITE_P(Registry, EveryOp, testing::ValuesIn(ops_that(every_op)), op_name);
 INSTANTIATE_TEST_SUITE_P(Registry, SampledOp, testing::ValuesIn(ops_that(generated)), op_name);
 INSTANTIATE_TEST_SUITE_P(Registry, DifferentiableOp, testing::ValuesIn(ops_that(differentiable)), op_name);
 INSTANTIATE_TEST_SUITE_P(Registry, HalfOp, testing::ValuesIn(ops_that(half)), op_name);

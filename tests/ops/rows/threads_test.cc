@@ -185,12 +185,12 @@ std::string table_row(const Case& test) {
                      stated.size() == 1 ? "none" : word(stated.substr(1)));
 }
 
-double norm(const std::vector<double>& values) {
+double length(const std::vector<double>& values) {
   return std::sqrt(std::inner_product(values.begin(), values.end(), values.begin(), 0.0));
 }
 double distance(std::vector<double> a, const std::vector<double>& b) {
   for (size_t i = 0; i < a.size(); ++i) a[i] -= b[i];
-  return norm(a);
+  return length(a);
 }
 
 /// There a team has one thread, whatever was asked for. What is prepared there knows it; what was prepared
@@ -217,7 +217,7 @@ TEST(Threads, ResultsAreRightOrRefusedWithinAParallelRegion) {
         refused = error.what();
       }
     }
-    const double near = 1e-5 * norm(expected);
+    const double near = 1e-5 * length(expected);
     ASSERT_EQ(anew.size(), expected.size()) << refused;
     EXPECT_LE(distance(anew, expected), near);
     if (refused.empty()) {
@@ -243,7 +243,7 @@ TEST(Threads, ChangeNoOtherResultsThanThoseStated) {
         if (many[k] == one[k]) continue;
         ++changed;
         EXPECT_EQ(test.stated[k], '~') << "result " << k << " on " << threads << " threads";
-        EXPECT_LT(distance(many[k], one[k]), 1e-5 * norm(one[k])) << "result " << k;
+        EXPECT_LT(distance(many[k], one[k]), 1e-5 * length(one[k])) << "result " << k;
       }
     }
   }

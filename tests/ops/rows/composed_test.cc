@@ -1,0 +1,152 @@
+// Functions that are composed of other ops, beside PyTorch's (tests/golden/make_functions_torch.py) and at
+// their limits.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "isochron/autograd/autograd.h"
+#include "isochron/data/formats/npy.h"
+#include "isochron/graph/step/captured.h"
+#include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/reduction/reduction.h"
+#include "isochron/ops/shape/creation.h"
+#include "isochron/ops/shape/shape_ops.h"
+#include "isochron/ops/shape/slicing.h"
+#include "support/expect_error.h"
+
+namespace isochron {
+namespace {
+
+using Values = std::vector<double>;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+class Composed : public testing::Test {
+ protected:
+  void expect_equal(const Tensor& got, const std::string& name) {
+    const Tensor& want = arrays_.at(name);
+    EXPECT_EQ(got.shape(), want.shape()) << name;
+    const Values values = got.to_vector(), wanted = want.to_vector();
+    ASSERT_EQ(values.size(), wanted.size()) << name;
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      EXPECT_NEAR(values[i], wanted[i], 1e-13 * (1 + std::abs(wanted[i]))) << name << ", element " << i;
+    }
+  }
+
+  void check(const std::string& name, const std::function<Tensor(const Tensor&)>& function) {
+    const Tensor x = arrays_.at("x"), dy = arrays_.at(name + ".dy");
+    GradientTape tape;
+    const Tensor y = function(x);
+    expect_equal(y, name + ".y");
+    expect_equal(tape.gradient({&y, 1}, {&x, 1}, {&dy, 1})[0], name + ".dx");
+  }
+
+  data::NpzFile arrays_ = data::read_npz(ISOCHRON_SOURCE_DIR "/tests/golden/functions_torch.npz");
+};
+
+TEST_F(Composed, FunctionsAndGradientsAreThoseOfPyTorch) {
+  check("standard_deviation", [](const Tensor& x) { return standard_deviation(x, {0, 2}, false, 1); });
+  check("standard_deviation_biased", [](const Tensor& x) { return standard_deviation(x, {2}, true); });
+  check("norm", [](const Tensor& x) { return norm(x); });
+  check("norm_1", [](const Tensor& x) { return norm(x, 1, {1}); });
+  check("norm_2", [](const Tensor& x) { return norm(x, 2, {-1}, true); });
+  check("norm_3.5", [](const Tensor& x) { return norm(x, 3.5, {0, 1}); });
+  check("norm_inf", [](const Tensor& x) { return norm(x, kInfinity, {2}); });
+  check("roll", [](const Tensor& x) { return roll(x, {1, -7, 5}, {0, -1, 1}); });
+  check("tile", [](const Tensor& x) { return tile(x, {2, 3}); });
+  check("tile_longer", [](const Tensor& x) { return tile(x, {2, 1, 3, 1}); });
+  check("masked_fill", [](const Tensor& x) {
+    return masked_fill(x, squeeze(narrow(stop_gradient(x), 0, 0, 1), {0}) > 0.0, -2.5);
+  });
+}
+
+TEST_F(Composed, CountsAreThoseOfPyTorch) {
+  const Tensor x = arrays_.at("x");
+  expect_equal(any(x, {2}), "any.y");
+  expect_equal(all(x, {2}, true), "all.y");
+  expect_equal(count_nonzero(x, {0, 1}), "count_nonzero.y");
+  EXPECT_EQ(any(x).dtype(), DType::kBool);
+  EXPECT_EQ(count_nonzero(x).dtype(), DType::kI64);
+  expect_equal(linspace(-1.5, 2.25, 8, DType::kF64), "linspace");
+}
+
+TEST_F(Composed, FunctionsAreCaptured) {
+  const Tensor x = arrays_.at("x");
+  auto step = capture([](const Tensor& in) {
+    const Tensor y = roll(tile(in, {2, 1, 1}), {3}, {2});
+    return concatenate({reshape(standard_deviation(y, {0}), {20}), reshape(norm(y, 2, {1}), {30}),
+                        reshape(cast(count_nonzero(y, {2}), DType::kF64), {24})});
+  });
+  const Values replayed = step(x).to_vector();
+  EXPECT_EQ(step(x).to_vector(), replayed);
+  EXPECT_EQ(replayed.back(), 4);
+}
+
+TEST(Composed16Bits, SumsAreThoseOfF32) {
+  const Tensor x = full({100000}, 2, DType::kF16);
+  EXPECT_NEAR(cast(norm(x), DType::kF64).item<double>(), std::sqrt(400000.0), 0.5) << "its square is beyond";
+  EXPECT_EQ(norm(x, 1).to_vector()[0], kInfinity);
+  EXPECT_NEAR(cast(standard_deviation(linspace(0, 1, 1000, DType::kBF16)), DType::kF64).item<double>(),
+              0.2889, 2e-3);
+}
+
+TEST(ComposedLimits, NothingToReduce) {
+  const Tensor none = zeros({0, 3});
+  EXPECT_EQ(any(none).item<bool>(), false);
+  EXPECT_EQ(all(none, {0}).to_vector(), (Values{1, 1, 1}));
+  EXPECT_EQ(count_nonzero(none).item<int64_t>(), 0);
+  for (const double p : {1.0, 2.0, 3.0, kInfinity}) EXPECT_EQ(norm(none, p).item<float>(), 0) << p;
+  EXPECT_EQ(roll(none, {4}, {0}).shape(), Shape({0, 3}));
+  EXPECT_EQ(tile(ones({2}), {0}).shape(), Shape({0}));
+  EXPECT_EQ(linspace(1, 2, 0).elems(), 0);
+  EXPECT_EQ(linspace(1, 2, 1).to_vector(), Values{1});
+  EXPECT_EQ(linspace(5, 1, 3, DType::kI32).to_vector(), (Values{5, 3, 1}));
+  EXPECT_EQ(tile(scalar(3), {2}).to_vector(), (Values{3, 3}));
+  EXPECT_EQ(tile(from_vector({2}, {1, 2}), {}).to_vector(), (Values{1, 2}));
+}
+
+TEST(ComposedLimits, NaNIsNotZeroAndStays) {
+  const Tensor x = from_vector({3}, {0, std::nan(""), 1});
+  EXPECT_EQ(any(narrow(x, 0, 0, 2)).item<bool>(), true);
+  EXPECT_EQ(all(narrow(x, 0, 1, 2)).item<bool>(), true);
+  EXPECT_EQ(count_nonzero(x).item<int64_t>(), 2);
+  for (const double p : {1.0, 2.0, 3.0, kInfinity}) EXPECT_TRUE(std::isnan(norm(x, p).item<float>())) << p;
+  EXPECT_TRUE(std::isnan(standard_deviation(x).item<float>()));
+}
+
+TEST(ComposedLimits, OfBoolsAndIntegers) {
+  const Tensor flags = from_vector({2, 2}, {1, 0, 1, 1}, DType::kBool);
+  EXPECT_EQ(any(flags, {0}).to_vector(), (Values{1, 1}));
+  EXPECT_EQ(all(flags, {0}).to_vector(), (Values{1, 0}));
+  EXPECT_EQ(count_nonzero(flags).item<int64_t>(), 3);
+  EXPECT_EQ(all(from_vector({2}, {-1, 256}, DType::kI64)).item<bool>(), true);
+  EXPECT_EQ(roll(flags, {1}, {1}).to_vector(), (Values{0, 1, 1, 1}));
+  EXPECT_EQ(masked_fill(from_vector({2}, {7, 8}, DType::kI32), reshape(narrow(flags, 0, 0, 1), {2}), -1)
+                .to_vector(),
+            (Values{-1, 8}));
+}
+
+TEST(ComposedLimits, MistakesAreErrors) {
+  const Tensor x = ones({2, 3});
+  EXPECT_ERROR(norm(x, 0.5), ErrorCode::kInvalidArgument, "p must be >= 1, got 0.5");
+  EXPECT_ERROR(norm(arange(3)), ErrorCode::kDtypeMismatch, "takes floating dtypes, got i64(3)");
+  EXPECT_ERROR(norm(Tensor()), ErrorCode::kInvalidArgument, "undefined");
+  EXPECT_ERROR(any(Tensor()), ErrorCode::kInvalidArgument, "undefined");
+  EXPECT_ERROR(any(x, {2}), ErrorCode::kOutOfRange, "");
+  EXPECT_ERROR(standard_deviation(arange(3)), ErrorCode::kDtypeMismatch, "cast to f32 first");
+  EXPECT_ERROR(standard_deviation(ones({1}), {}, false, 1), ErrorCode::kInvalidArgument,
+               "need more elements");
+  EXPECT_ERROR(linspace(0, 1, -1), ErrorCode::kInvalidArgument, "count must be >= 0, got -1");
+  EXPECT_ERROR(linspace(0, kInfinity, 3), ErrorCode::kInvalidArgument, "both ends must be finite");
+  EXPECT_ERROR(linspace(0, 300, 3, DType::kU8), ErrorCode::kOutOfRange, "out of the range of u8");
+  EXPECT_ERROR(roll(x, {1, 2}, {0}), ErrorCode::kInvalidArgument, "need one shift an axis");
+  EXPECT_ERROR(roll(x, {1}, {2}), ErrorCode::kOutOfRange, "");
+  EXPECT_ERROR(tile(x, {2, -1}), ErrorCode::kInvalidArgument, "must be >= 0");
+  EXPECT_ERROR(masked_fill(x, ones({4, 2, 3}) > 0.0, 1), ErrorCode::kShapeMismatch, "does not broadcast to");
+  EXPECT_ERROR(masked_fill(x, x, 1), ErrorCode::kDtypeMismatch, "");
+  EXPECT_ERROR(masked_fill(arange(3), arange(3) > 0.0, 0.5), ErrorCode::kDtypeMismatch, "0.5");
+}
+
+}  // namespace
+}  // namespace isochron
