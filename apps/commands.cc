@@ -49,7 +49,7 @@ void refuse_empty(CLI::Option& option) {
 }
 
 int complain_of_output(int error_number) {
-  complain(fmt::format("[standard output] cannot write all of it: {}", std::strerror(error_number)));
+  complain(fmt::format("[standard output] could not be written completely: {}", std::strerror(error_number)));
   return kBadInput;
 }
 

@@ -161,7 +161,8 @@ std::vector<std::string> advice(const observe::MachineDescription& machine, cons
   }
   if (machine.virtual_machine) {
     lines.push_back(
-        "this is a virtual machine: reports judge stolen time and clocks by timing a reference kernel");
+        "this is a virtual machine: reports estimate stolen time and clock changes by timing a reference "
+        "kernel");
   }
   if (machine.transparent_huge_pages == "never") {
     lines.push_back(
@@ -303,11 +304,13 @@ void add_doctor(CLI::App& app) {
   command->add_flag("--verify", *asked,
                     "run every op that has a device kernel, and some functions of several ops, on the device "
                     "and on the CPU, and compare the results; exit with 1 if any differ");
-  command->add_option("--op", what->ops, "check these ops only")->needs("--verify");
-  command->add_option("--part", what->parts, "check these of the functions only")->needs("--verify");
+  command->add_option("--op", what->ops, "check only these ops")->needs("--verify");
+  command->add_option("--part", what->parts, "check only these functions (see --list-parts)")
+      ->needs("--verify");
   auto listed = std::make_shared<bool>(false), parts_listed = std::make_shared<bool>(false);
   command->add_flag("--list-ops", *listed, "print the ops that --verify checks, and exit");
-  command->add_flag("--list-parts", *parts_listed, "print what --part takes, and exit");
+  command->add_flag("--list-parts", *parts_listed,
+                    "print the names of the functions that --part accepts, and exit");
   command->callback([device, asked, what, listed, parts_listed] {
     if (*listed) list_ops();
     if (*parts_listed) list_parts();

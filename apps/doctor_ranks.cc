@@ -92,9 +92,10 @@ std::string share_text(const comm::Launch& launch, const Share& share) {
 std::string bound_text(const comm::Launch& launch, const Share& share) {
   if (share.own.empty() || static_cast<int>(share.own.size()) >= share.equal) return "";
   const bool slurm = launch.launcher.starts_with("Slurm");
-  return fmt::format("this rank is bound to {} core{} where its equal share is {}: start the ranks with {}",
-                     share.own.size(), share.own.size() == 1 ? "" : "s", share.equal,
-                     slurm ? "srun --cpu-bind=none, and enough --cpus-per-task" : "mpirun --bind-to none");
+  return fmt::format(
+      "this rank is bound to {} core{}, but an equal share would be {}: start the ranks with {}",
+      share.own.size(), share.own.size() == 1 ? "" : "s", share.equal,
+      slurm ? "srun --cpu-bind=none, and enough --cpus-per-task" : "mpirun --bind-to none");
 }
 
 void add_launch(const comm::Launch& launch, const observe::MachineDescription& machine,
@@ -129,8 +130,8 @@ LaunchReport launch_report(const observe::MachineDescription& machine) {
     } else {
       const char* const choice = std::getenv("ISOCHRON_MPI");
       const bool off = choice != nullptr && std::string_view(choice) == "off";
-      report.rows.push_back({"started by", off ? "no launcher is looked for (ISOCHRON_MPI=off)"
-                                               : "no launcher: this process is alone"});
+      report.rows.push_back(
+          {"started by", off ? "not checked (ISOCHRON_MPI=off)" : "no launcher: this process is alone"});
     }
   } catch (const Error& error) {
     report.rows.push_back({"started by", error.what()});

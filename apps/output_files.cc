@@ -40,7 +40,7 @@ void require_distinct(const std::vector<NamedFile>& inputs, const std::vector<Na
     if (output.path.empty()) continue;
     for (const NamedFile& other : others) {
       require(other.path.empty() || !are_one_file(output.path, other.path), ErrorCode::kInvalidArgument,
-              output.name, "'{}' is {}{} as well, expected a file of its own; give it another name",
+              output.name, "'{}' is also {}{}; expected a separate file, so choose another name",
               output.path.string(), other.name.starts_with("--") ? "the file of " : "", other.name);
     }
     others.push_back(output);

@@ -377,11 +377,12 @@ void add_sources(CLI::App& command, TimesOptions& times) {
   for (CLI::Option* one : of_tables) one->excludes(pattern)->excludes(format);
   CLI::Option* elapsed = command.add_flag_callback(
       "--elapsed", [&times] { times.elapsed = true; },
-      "the times count from the start of the run: judge the differences between neighbors");
+      "the times are cumulative, counted from the start of the run: judge the differences between successive "
+      "times");
   command
       .add_flag_callback(
           "--no-elapsed", [&times] { times.elapsed = false; },
-          "they don't, even if they look so (default: that is refused)")
+          "the times are not cumulative, even if they look so (default: such times are refused)")
       ->excludes(elapsed);
   pattern->excludes(format)->excludes(phase);
 }

@@ -84,9 +84,10 @@ IterationTimes read_times(const TimesOptions& options) {
       if (has_clock(other)) take_differences(other, where);
     }
   } else if (!options.elapsed) {
-    require(!has_clock(times), ErrorCode::kInvalidArgument, where,
-            "the times never fall and rise by about the same amount each, as those of a clock do; --elapsed "
-            "judges the differences between neighbors, --no-elapsed the times as they are");
+    require(
+        !has_clock(times), ErrorCode::kInvalidArgument, where,
+        "the times never fall and rise by about the same amount each, as cumulative times do; use --elapsed "
+        "to judge the differences between successive times, or --no-elapsed to judge the times as they are");
   }
   return times;
 }

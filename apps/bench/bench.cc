@@ -208,8 +208,8 @@ void note_other_programs(Device device, Measurement& m) {
   m.other_programs = monitor->read().other_programs.value_or(-1);
   if (m.other_programs > 0)
     emit({EventKind::kNotice, "bench",
-          fmt::format("{} other programs use {}: the times of {} are theirs too", m.other_programs, m.device,
-                      m.name)});
+          fmt::format("{} other programs are using {}, so the times of {} may be too long", m.other_programs,
+                      m.device, m.name)});
 }
 
 /// The data sheet of the requested device, or else of the present device; null if there is none.
@@ -244,7 +244,7 @@ std::vector<const BenchCase*> chosen_cases(const Options& options) {
     require(chosen.back()->trains || !there, ErrorCode::kUnsupported, "bench",
             "case '{}' does not train, and runs on the CPU only; leave --device out", name);
     require(chosen.back()->trains || !several, ErrorCode::kUnsupported, "bench",
-            "case '{}' does not train, so ranks have nothing to share in it", name);
+            "case '{}' does not train, so it cannot be divided among ranks; leave it out", name);
   }
   if (!chosen.empty()) return chosen;
   for (const BenchCase& entry : bench_cases()) {
@@ -287,7 +287,7 @@ void run(const Options& options) {
   if (!options.json && options.how.precision != Precision::kF32 && !there)
     fmt::print("{}\n", ops::half_arithmetic(options.how.precision));
   require(there || options.predict.empty(), ErrorCode::kUnsupported, "bench",
-          "--predict is of steps that are planned for a device; add --device cuda");
+          "--predict applies only to steps that are planned for a device; add --device cuda");
   require_libraries(chosen, options);
   if (options.ranks) return bench_ranks(chosen, {options.how, options.seconds, options.steps, options.json});
   if (!options.json) {
@@ -347,7 +347,7 @@ void add_bench(CLI::App& app) {
     names += fmt::format("\n    {:<14} {}", entry.name, entry.what);
   command->add_option("case", options->cases, "cases to run; default: all" + names);
   auto named = std::make_shared<std::vector<std::string>>();
-  command->add_option("--case", *named, "the same");
+  command->add_option("--case", *named, "the same as naming the cases without --case");
   add_precision_option(*command, options->how.precision);
   add_device_option(*command, options->how.device, "device that the train steps run on");
   command->add_flag(
@@ -377,8 +377,9 @@ void add_bench(CLI::App& app) {
       ->check(CLI::IsMember(sheets))
       ->excludes(ranks);
   command
-      ->add_flag("--enforce-sealed", options->enforce_sealed,
-                 "fail, with a stack trace, where a step first creates something (see train --help)")
+      ->add_flag(
+          "--enforce-sealed", options->enforce_sealed,
+          "fail with a stack trace as soon as a step after warm-up creates something (see train --help)")
       ->excludes(ranks);
   command
       ->add_flag("--memory", options->memory,

@@ -133,11 +133,10 @@ void require_distinct_files(const TrainOptions& options) {
 
 void train(const TrainableModel& model, TrainOptions options) {
   require_distinct_files(options);
-  require(
-      !options.exact_sums || options.precision != Precision::kMixedFp8, ErrorCode::kUnsupported,
-      "--exact-sums",
-      "is for f32, mixed_bf16 and mixed_f16; in mixed_fp8 the scale factors are those of one step's tensors, "
-      "so the bits depend on how an update is divided");
+  require(!options.exact_sums || options.precision != Precision::kMixedFp8, ErrorCode::kUnsupported,
+          "--exact-sums",
+          "is for f32, mixed_bf16 and mixed_f16; in mixed_fp8 the scale factors are computed from the "
+          "tensors of one step, so the bits depend on how an update is divided into steps");
   std::optional<observe::Worker> twin;
   const bool alone =
       options.resume || options.dry_run || !options.device.is_cpu() || comm::world()->size() > 1;
@@ -220,10 +219,9 @@ void add_train(CLI::App& app) {
   command->add_option("--epochs", options->epochs, "number of epochs; default: depends on the model")
       ->check(whole_number(1, INT32_MAX));
   command
-      ->add_option(
-          "--steps", options->steps,
-          "batches per epoch, of all ranks together, in whole updates then; default: one pass over the "
-          "data, or depends on the model")
+      ->add_option("--steps", options->steps,
+                   "batches per epoch, of all ranks together (with several ranks, rounded up to whole "
+                   "updates); default: one pass over the data, or depends on the model")
       ->check(whole_number(1));
   command->add_option("--batch", options->batch, "batch size, in rows; default: depends on the model")
       ->check(whole_number(1));
@@ -254,9 +252,8 @@ void add_train(CLI::App& app) {
       "is then rounded up to whole updates, as with --steps; for resnet20 and resnet50");
   command
       ->add_option("--bucket", options->bucket_bytes,
-                   "size of the buckets, such as 64KiB, in which gradients are exchanged between ranks, the "
-                   "last of them being smaller; default: "
-                   "1MiB")
+                   "size of the buckets in which gradients are exchanged between ranks, such as 64KiB (the "
+                   "last bucket may be smaller); default: 1MiB")
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::PositiveNumber);
   command
@@ -287,10 +284,9 @@ void add_train(CLI::App& app) {
       "before and after the run, and the second is paused in between, so that changes of the machine's speed "
       "cancel out; takes some seconds and twice the memory; default with --require-flat if the number of "
       "steps is known and the run isn't resumed");
-  command->add_flag(
-      "--enforce-sealed", options->enforce_sealed,
-      "fail, with a stack trace, where a step after warm-up first creates something: an allocation, tensor, "
-      "graph node, plan, thread or file handle");
+  command->add_flag("--enforce-sealed", options->enforce_sealed,
+                    "fail with a stack trace as soon as a step after warm-up creates something: an "
+                    "allocation, tensor, graph node, plan, thread or file handle");
   command
       ->add_option(
           "--memory-at", options->memory_at,
@@ -307,14 +303,13 @@ void add_train(CLI::App& app) {
   add_device_option(*command, options->device,
                     "device to train on; on cuda, only models whose ops all have CUDA kernels (docs/gpu.md)");
   command
-      ->add_option(
-          "--memory-limit", options->memory_limit,
-          "the most device memory that tensors may take, such as 512MB or 2GiB, in whole pieces of what the "
-          "device hands out (2 MiB); default: all of it")
+      ->add_option("--memory-limit", options->memory_limit,
+                   "the most device memory that tensors may take, such as 512MB or 2GiB; it is allocated in "
+                   "multiples of 2 MiB; default: all of the memory")
       ->transform(CLI::AsSizeValue(true))
       ->transform(CLI::Validator(  // the last of them is asked first
           [](const std::string& text) {
-            return text.starts_with('-') ? "a number of bytes is needed, not " + text : std::string();
+            return text.starts_with('-') ? "expected a number of bytes, got " + text : std::string();
           },
           "SIZE"));
   CLI::Option* checkpoint = command->add_option(

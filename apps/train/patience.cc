@@ -40,7 +40,7 @@ std::string way_on(const std::filesystem::path& folder, bool weights_only) {
     found->set_value(std::move(said));
   }).detach();
   if (text.wait_for(kLongestLook) == std::future_status::ready) return text.get();
-  return fmt::format("The checkpoints in {} could not be looked at within {} s.", folder.string(),
+  return fmt::format("The checkpoints in {} could not be read within {} s.", folder.string(),
                      kLongestLook.count());
 }
 

@@ -281,11 +281,12 @@ void TrainSession::write_trace() {
   if (options_.trace.empty()) return;
   trace_->write(options_.trace);
   const bool none = table.steps == 0 && !options_.trace_steps.empty();
-  fmt::print("{}the trace is in {}{}; open it in ui.perfetto.dev or chrome://tracing\n",
-             observe::kernel_table_text(table, kKernelsShown), options_.trace.string(),
-             none ? fmt::format(", but holds no whole step: the run had none of --trace-steps {}",
-                                options_.trace_steps)
-                  : "");
+  fmt::print(
+      "{}the trace is in {}{}; open it in ui.perfetto.dev or chrome://tracing\n",
+      observe::kernel_table_text(table, kKernelsShown), options_.trace.string(),
+      none ? fmt::format(", but contains no complete step: the run had none of the steps of --trace-steps {}",
+                         options_.trace_steps)
+           : "");
 }
 
 void TrainSession::save_weights() {

@@ -38,8 +38,8 @@ std::vector<fs::path> own_text() {
   if (!places.empty()) return places;
   const fs::path installed = ISOCHRON_INSTALLED_HEADERS;
   require(fs::is_directory(installed, ignored), ErrorCode::kIo, "train",
-          "found no text of the project in {} or {}; name a file or folder with --data", ISOCHRON_SOURCE_TREE,
-          installed.string());
+          "the project's own text was not found in {} or {}; name a file or folder of text with --data",
+          ISOCHRON_SOURCE_TREE, installed.string());
   return {installed};
 }
 

@@ -167,7 +167,7 @@ TEST_F(Command, DoctorTellsOfMpi) {
   const auto with = [](const std::string& setting) {
     return run_isochron("--version >/dev/null; " + setting + " " ISOCHRON_COMMAND " doctor");
   };
-  EXPECT_THAT(with("ISOCHRON_MPI=off"), Ends(0, "no launcher is looked for (ISOCHRON_MPI=off)"));
+  EXPECT_THAT(with("ISOCHRON_MPI=off"), Ends(0, "not checked (ISOCHRON_MPI=off)"));
   EXPECT_THAT(with("ISOCHRON_MPI=lam"), Ends(0, "'lam' is no MPI"));
   EXPECT_THAT(with("PATH=/nowhere"), Ends(0, "mpirun.openmpi                             not on PATH"));
   const auto damaged = write("libisochron_openmpi.so", "no library");
@@ -189,7 +189,7 @@ TEST_F(Command, DoctorTellsWhichRankIsBoundToLessThanItsShare) {
         "OMPI_COMM_WORLD_LOCAL_RANK=0 taskset -c {} {} doctor",
         rank, core, ISOCHRON_COMMAND));
   };
-  EXPECT_THAT(bound(0), Ends(0, "  this rank is bound to 1 core where its equal share is "));
+  EXPECT_THAT(bound(0), Ends(0, "  this rank is bound to 1 core, but an equal share would be "));
   EXPECT_THAT(bound(5), Ends(0, "rank 5 of 8: cores 1 of "));
   EXPECT_THAT(bound(5), Ends(0, "start the ranks with mpirun --bind-to none"));
 }

@@ -55,7 +55,7 @@ TEST(TrainingOnADevice, KeepsToItsMemoryLimit) {
   const TempFolder folder;
   EXPECT_THAT(run_on_device("train regress --memory-limit 4MB"), Ends(2, "name one with --device"));
   EXPECT_THAT(run_on_device("train regress --device cuda --memory-limit -4MB"),
-              Ends(2, "a number of bytes is needed"));
+              Ends(2, "expected a number of bytes"));
   {
     const TrainingGpu simulated;
     EXPECT_THAT(run_on_device("train regress --device cuda --memory-limit 1kB"),

@@ -28,7 +28,7 @@ class OutputFiles : public testing::Test {
   }
   void refused(const fs::path& input, const fs::path& output) const {
     EXPECT_ERROR(require_distinct({{"the file to read", input}}, {{"--json", output}}),
-                 ErrorCode::kInvalidArgument, "is the file to read as well, expected a file of its own");
+                 ErrorCode::kInvalidArgument, "is also the file to read; expected a separate file");
   }
 
   TempFolder folder_;
@@ -54,7 +54,7 @@ TEST_F(OutputFiles, AreToldApartBeforeTheyAreThere) {
     require_distinct({}, {{"--out", a}, {"--json", b}});
   };
   EXPECT_ERROR(both(folder_ / "later", folder_ / "link"), ErrorCode::kInvalidArgument,
-               "[--json] '" + path("link") + "' is the file of --out as well");
+               "[--json] '" + path("link") + "' is also the file of --out");
   EXPECT_ERROR(both(folder_ / "new/x", folder_ / "new/./x"), ErrorCode::kInvalidArgument, "[--json]");
   EXPECT_ERROR(both("same", "./same"), ErrorCode::kInvalidArgument, "[--json]");
   EXPECT_NO_THROW(both(folder_ / "x", folder_ / "y"));
@@ -69,12 +69,12 @@ TEST_F(OutputFiles, OfAnalyzeAndPlanAreNotTheirInputs) {
               Ends(2, "[--json] '" + csv + "' is the file to read"));
   EXPECT_THAT(run_isochron("analyze --out " + csv + " < " + csv), Ends(2, "[--out]"));
   EXPECT_THAT(run_isochron("analyze " + csv + " --json " + same + " --out " + same),
-              Ends(2, "is the file of --out as well"));
+              Ends(2, "is also the file of --out"));
   EXPECT_EQ(content("t.csv"), table);
   EXPECT_FALSE(fs::exists(same));
   const std::string buffers = write("b.csv", "id,lower,upper,size\na,0,2,64\n");
   EXPECT_THAT(run_isochron("plan " + buffers + " --picture " + buffers),
-              Ends(2, "is the file of buffers as well"));
+              Ends(2, "is also the file of buffers"));
   EXPECT_EQ(content("b.csv"), "id,lower,upper,size\na,0,2,64\n");
 }
 
@@ -84,15 +84,16 @@ TEST_F(OutputFiles, OfReportLeaveTheRunAsItIs) {
   for (const std::string run : {"runs/a", "runs/a/run.json"}) {
     SCOPED_TRACE(run);
     for (const char* option : {" --json ", " --out "})
-      EXPECT_THAT(run_isochron("report " + path(run) + option + path("runs/a/run.json")), Ends(2, "as well"));
+      EXPECT_THAT(run_isochron("report " + path(run) + option + path("runs/a/run.json")),
+                  Ends(2, "is also "));
   }
   EXPECT_THAT(run_isochron("report " + path("runs/a") + " --json " + path("runs/a/history.csv")),
-              Ends(2, "is history.csv of the run as well"));
+              Ends(2, "is also history.csv of the run"));
   EXPECT_THAT(run_isochron("report " + path("runs/a") + " --json " + path("runs/a/report.html")),
-              Ends(2, "is the page as well"));
+              Ends(2, "is also the page"));
   EXPECT_THAT(
       run_isochron("report " + path("runs") + " " + path("runs") + " --out " + path("runs/a/run.json")),
-      Ends(2, "as well"));
+      Ends(2, "is also "));
   EXPECT_EQ(content("runs/a/run.json"), "a run");
 }
 
@@ -104,13 +105,13 @@ TEST_F(OutputFiles, OfTrainAreDifferentBeforeItTrains) {
   EXPECT_THAT(train("--json " + path("j") + " --trace " + path("j")), Ends(2, "[--trace]"));
   for (const std::string_view name : kRunFiles)
     EXPECT_THAT(train("--out " + out + " --trace " + out + "/" + std::string(name)),
-                Ends(2, "of the run as well"));
+                Ends(2, "of the run; expected a separate file"));
   EXPECT_THAT(train("--checkpoint " + out + " --json " + out + "/weights.safetensors"),
-              Ends(2, "is what --checkpoint writes as well"));
+              Ends(2, "is also what --checkpoint writes"));
   EXPECT_FALSE(fs::exists(out)) << "nothing was made";
   const std::string text = write("text", "to train on");
   EXPECT_THAT(run_isochron("train gpt --data " + text + " --json " + text),
-              Ends(2, "is the data to train on as well"));
+              Ends(2, "is also the data to train on"));
   EXPECT_EQ(content("text"), "to train on");
   EXPECT_THAT(train("--dry-run --out " + out + " --json " + out + "/train.json"), Ends(0, ""))
       << "the same text";
@@ -125,7 +126,7 @@ TEST_F(OutputFiles, EveryFileOfARunIsKnown) {
 
 TEST_F(OutputFiles, OfCompareAreDifferent) {
   EXPECT_THAT(run_isochron("compare --out " + path("c") + " --json " + path("c/report.html")),
-              Ends(2, "is report.html of --out as well"));
+              Ends(2, "is also report.html of --out"));
   EXPECT_FALSE(fs::exists(folder_ / "c"));
 }
 

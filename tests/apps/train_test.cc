@@ -467,8 +467,9 @@ TEST_F(TrainCommand, TracedStepsMustBeARange) {
     EXPECT_THAT(train(trace + steps), Ends(2, "expected N or FROM:TO")) << steps;
   }
   EXPECT_THAT(train("regress --trace-steps 3"), Ends(2, "--trace"));
-  EXPECT_THAT(train(trace + "500:510 --steps 20"),
-              Ends(0, "but holds no whole step: the run had none of --trace-steps 500:510"));
+  EXPECT_THAT(
+      train(trace + "500:510 --steps 20"),
+      Ends(0, "but contains no complete step: the run had none of the steps of --trace-steps 500:510"));
   EXPECT_THAT(train("regress --trace /nowhere/trace.json"), Ends(3, "/nowhere"));
 }
 

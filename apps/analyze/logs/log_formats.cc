@@ -121,9 +121,9 @@ std::optional<WrittenTime> written_time(std::string_view line, std::string_view 
   const bool grouped = counter.find_first_of(",_") != std::string_view::npos;
   if (line[end] == '.' && !grouped) return std::nullopt;
   if (grouped && (line[end] == '.' || line[end] == ','))
-    number.refusal =
-        fmt::format("'{}{}{}' may be a step and a time or one number, expected a blank before the time",
-                    quotation(counter, 40), line[end], quotation(value, 40));
+    number.refusal = fmt::format(
+        "'{}{}{}' may be a step followed by a time, or one number; expected a space before the time",
+        quotation(counter, 40), line[end], quotation(value, 40));
   return number;
 }
 
@@ -187,7 +187,8 @@ std::span<const LogFormat> log_formats() {
        .program = "Hugging Face's Trainer",
        .expressions = {R"('(?P<label>eval\w*|test\w*|predict\w*)_runtime': '?@value\b)"},
        .default_unit = "s/evaluation",
-       .note = "the log shows times of evaluations alone; with progress bars it shows those of training too"},
+       .note = "the log contains only the times of evaluations; with progress bars enabled it also contains "
+               "those of training"},
       {.name = "megatron",
        .program = "Megatron-LM",
        .expressions =

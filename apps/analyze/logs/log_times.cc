@@ -44,11 +44,11 @@ TimeUnit unit_of(const TimePattern::Found& found, const TimesOptions& options, c
           ErrorCode::kInvalidArgument, "--unit", "is '{}', but {} has '{}'; leave --unit out", options.unit,
           where, quotation(found.unit, 40));
   const std::optional<TimeUnit> behind = unit_behind(found.behind_number);
-  require(
-      !asked || unit || asked->rate || !behind || asked->time_ns(1) == behind->time_ns(1),
-      ErrorCode::kInvalidArgument, "--unit",
-      "is '{}', but {} has '{}{}'; a pattern whose second group is the unit reads all: '([0-9.]+) ?(ms|s)'",
-      options.unit, where, quotation(found.time.text, 40), quotation(found.behind_number.substr(0, 12)));
+  require(!asked || unit || asked->rate || !behind || asked->time_ns(1) == behind->time_ns(1),
+          ErrorCode::kInvalidArgument, "--unit",
+          "is '{}', but {} has '{}{}'; to read times in several units, give a pattern whose second group is "
+          "the unit: '([0-9.]+) ?(ms|s)'",
+          options.unit, where, quotation(found.time.text, 40), quotation(found.behind_number.substr(0, 12)));
   return chosen_unit(options, unit, where);
 }
 

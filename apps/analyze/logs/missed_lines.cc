@@ -57,8 +57,8 @@ std::string MissedLines::note() const {
   }
   if (all.lines == 0) return {};
   return fmt::format(
-      "left out: {} that look{} like those with a time, but in which none was found, first line {}",
-      all.lines == 1 ? "1 line" : fmt::format("{} lines", all.lines), all.lines == 1 ? "s" : "", all.first);
+      "left out: {} similar to those with a time, but without a readable time; the first is line {}",
+      all.lines == 1 ? "1 line" : fmt::format("{} lines", all.lines), all.first);
 }
 
 }  // namespace isochron::apps

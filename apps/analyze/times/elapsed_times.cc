@@ -60,9 +60,8 @@ void take_differences(IterationTimes& times, const std::string& where) {
       else
         ++set_back;
     }
-    require(
-        !steps.empty(), ErrorCode::kBadFormat, where,
-        "no two neighboring times of which the second is larger, expected times since the start of the run");
+    require(!steps.empty(), ErrorCode::kBadFormat, where,
+            "no time is larger than the one before it; expected times since the start of the run");
     all.insert(all.end(), steps.begin(), steps.end());
     series.ns = std::move(steps);
   }

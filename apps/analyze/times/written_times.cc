@@ -104,18 +104,19 @@ std::string refusal_of(const Extent& number, size_t from, std::string_view separ
   const auto separates = [&](char c) { return separators.find(c) != std::string_view::npos; };
   if (!separates('-') && has_minus(number.line, number.begin, from))
     return fmt::format(
-        "expected a number above 0, got -{}; a dash before a number needs a blank between them",
+        "expected a number above 0, got -{}; if the dash is not a minus sign, put a space between it and the "
+        "number",
         quotation(number.text(), kShown));
   if (!separates(':') && ends_clock(number, from)) {
     size_t begin = number.begin;
     while (begin > from && (is_digit(number.line[begin - 1]) || number.line[begin - 1] == ':')) --begin;
-    return fmt::format("'{}' is the time of a clock, expected a number with a unit such as '62 s'",
+    return fmt::format("'{}' is written as on a clock; expected a number with a unit, such as '62 s'",
                        quotation(number.line.substr(begin, number.end - begin), kShown));
   }
   if (plain) return {};
   return fmt::format(
-      "'{}' isn't clearly one number, expected a decimal point, and commas before three digits each "
-      "(1,234.5); where the comma separates values, have it in a --pattern: ',([0-9.]+) (ms)'",
+      "'{}' isn't clearly one number; expected a decimal point, and commas only before groups of three "
+      "digits (1,234.5); if the comma separates values, include it in a --pattern: ',([0-9.]+) (ms)'",
       quotation(number.text(), kShown));
 }
 
@@ -253,7 +254,7 @@ std::optional<WrittenTime> written_duration(std::string_view line, std::string_v
   time.may_be_list = joints.may_be_list();
   const auto end = static_cast<size_t>(time.text.data() - line.data()) + time.text.size();
   if (!add_up(*groups, number_of(first.number).value_or(0), time) || joints.may_be_two(line.substr(end)))
-    time.refusal = fmt::format("'{}' may be one time or two, expected one such as '4 min 59 s' or '299 s'",
+    time.refusal = fmt::format("'{}' may be one time or two; expected one, such as '4 min 59 s' or '299 s'",
                                quotation(time.text, kShown));
   return time;
 }

@@ -174,7 +174,7 @@ Scenario growing_graph_scenario() {
                     .cause = "ops added in the loop"},
        .run = ops_added},
       {.name = "history kept by a tape",
-       .what = "the same op by op; each iteration takes the gradient back to the first one",
+       .what = "the same, op by op; each iteration computes the gradient back to the first iteration",
        .iterations_per_epoch = kDocumentIterations / 10,
        .max_iterations = kDocumentIterations,
        .expected = {.time = {Flatness::kGrowing},

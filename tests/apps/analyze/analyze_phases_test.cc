@@ -169,14 +169,14 @@ TEST_F(ToldApart, ClocksAreNoTimesOfIterations) {
   }
   EXPECT_ERROR(
       static_cast<void>(read(log)), ErrorCode::kInvalidArgument,
-      "the times never fall and rise by about the same amount each, as those of a clock do; --elapsed");
+      "the times never fall and rise by about the same amount each, as cumulative times do; use --elapsed");
   const IterationTimes times = read(log, {.elapsed = true});
   EXPECT_THAT(times.series[0].ns, SizeIs(39));
   EXPECT_NEAR(times.series[0].ns[20], 3e9, 0.3e9);
   EXPECT_NEAR(times.resolution, 0.01 / 3, 1e-4) << "of a difference";
   EXPECT_EQ(times.each, "the time of an epoch, as the difference from the value before");
   EXPECT_THAT(read(log, {.elapsed = false}).series[0].ns, SizeIs(40));
-  EXPECT_THAT(run_isochron("analyze " + write(log)), Ends(2, "--no-elapsed the times as they are"));
+  EXPECT_THAT(run_isochron("analyze " + write(log)), Ends(2, "--no-elapsed to judge the times as they are"));
   EXPECT_THAT(run_isochron("analyze --require-flat --elapsed " + write(log)), Ends(0, "flat: "));
   EXPECT_THAT(run_isochron("analyze --no-elapsed " + write(log)), Ends(0, "growing: "));
   std::string both;
@@ -190,7 +190,7 @@ TEST_F(ToldApart, ClocksAreNoTimesOfIterations) {
   EXPECT_THAT(twice.notes, Contains("left out: 1 value no larger than the one before"));
   EXPECT_EQ(twice.each, "the difference from the value before");
   EXPECT_ERROR(static_cast<void>(read("s\n3\n3\n", {.elapsed = true})), ErrorCode::kBadFormat,
-               "no two neighboring times of which the second is larger");
+               "no time is larger than the one before it");
 }
 
 TEST_F(ToldApart, GrowingTimesAreNoClock) {
@@ -377,7 +377,7 @@ TEST_F(ToldApart, ProgramsHaveTheirForms) {
     EXPECT_NEAR(ns / (thousand ? 1000 : 1), expected * 1e6, 1e-6 * expected * 1e6);
   }
   EXPECT_THAT(read("{'eval_runtime': 2.0, 'epoch': 1.0}\n").notes,
-              Contains(HasSubstr("shows times of evaluations alone")));
+              Contains(HasSubstr("contains only the times of evaluations")));
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ TEST_P(LogSamples, AreReadWithoutAPattern) {
   ASSERT_EQ(ns.size(), sample.values);
   EXPECT_NEAR(ns[sample.index], sample.ns, 1e-9 * sample.ns);
   EXPECT_THAT(times.each, HasSubstr(sample.each));
-  EXPECT_THAT(times.notes, testing::Not(Contains(HasSubstr("in which none was found"))));
+  EXPECT_THAT(times.notes, testing::Not(Contains(HasSubstr("without a readable time"))));
   if (*sample.other == '\0')
     EXPECT_THAT(times.others, IsEmpty());
   else
@@ -163,11 +163,11 @@ TEST_F(Logs, NumbersThatCannotBeToldAreRefused) {
     const char* line;
     const char* message;
   } cases[] = {
-      {"step 5: loss 0.1 2,25 s/it", "line 2] '2,25' isn't clearly one number, expected a decimal point"},
+      {"step 5: loss 0.1 2,25 s/it", "line 2] '2,25' isn't clearly one number; expected a decimal point"},
       {"step 5: 0,250 s/it", "'0,250' isn't clearly one number"},
       {"step 5: loss 0.1,25.0 it/s", "'0.1,25.0' isn't clearly one number"},
-      {"step 5: 1:02:30 s/it", "'1:02:30' is the time of a clock"},
-      {"step 1,234,567 ms", "'1,234,567' may be a step and a time or one number"},
+      {"step 5: 1:02:30 s/it", "'1:02:30' is written as on a clock"},
+      {"step 1,234,567 ms", "'1,234,567' may be a step followed by a time, or one number"},
       {"step 5: -10.3 ms", "line 2] expected a number above 0, got -10.3"},
       {"step 5 took -1.4 s", "expected a number above 0, got -1.4"},
       {"step 5: loss 0.1, -10.02 it/s", "expected a number above 0, got -10.02"},
@@ -205,15 +205,17 @@ TEST_F(Logs, LinesLikeThoseWithATimeAreCounted) {
       "step 1: 40 ms\nstep two: 4 s\nstep 1'000: 40 ms\n--- 5\nstep 3: nan ms\nstep 4: 40 ms\nsaved step "
       "4\n");
   EXPECT_THAT(times.series[0].ns, ElementsAre(4e7, 4e7, 4e7));
-  EXPECT_THAT(times.notes,
-              ElementsAre("left out: 1 line that looks like those with a time, but in which none was "
-                          "found, first line 5"));
+  EXPECT_THAT(
+      times.notes,
+      ElementsAre(
+          "left out: 1 line similar to those with a time, but without a readable time; the first is line 5"));
   const IterationTimes found =
       read("took 4 ms\ntook 5 ms\ntook x5 ms\ntook - ms\n", {.pattern = "took ([0-9]+) (ms)"});
   EXPECT_THAT(found.notes, IsEmpty());
-  EXPECT_THAT(read("took 4 ms\ntook (5) ms\n", {.pattern = "took ([0-9]+) (ms)"}).notes,
-              ElementsAre("left out: 1 line that looks like those with a time, but in which none was found, "
-                          "first line 2"));
+  EXPECT_THAT(
+      read("took 4 ms\ntook (5) ms\n", {.pattern = "took ([0-9]+) (ms)"}).notes,
+      ElementsAre(
+          "left out: 1 line similar to those with a time, but without a readable time; the first is line 2"));
 }
 
 TEST_F(Logs, DurationsOfSeveralUnitsAreAddedUp) {
@@ -244,7 +246,7 @@ TEST_F(Logs, DurationsOfSeveralUnitsAreAddedUp) {
   EXPECT_DOUBLE_EQ(read("Epoch 3 took 4 min 10 s\n").resolution, 1. / 250);
   for (const char* text : {"4 min, 30 s left", "4 min, 0.35 s", "4 min 75 s", "2 min 5 s/step"})
     EXPECT_ERROR(static_cast<void>(read(fmt::format("Epoch 3 took {}\n", text))), ErrorCode::kBadFormat,
-                 "may be one time or two, expected one such as '4 min 59 s'");
+                 "may be one time or two; expected one, such as '4 min 59 s'");
   EXPECT_ERROR(static_cast<void>(read("Epoch 3 took -4 min 59 s\n")), ErrorCode::kBadFormat, "got -4");
 }
 
@@ -475,7 +477,8 @@ TEST_F(Logs, APatternNeverReadsARateAsATime) {
   EXPECT_THAT(ms("2.5s/it\n", {.pattern = "([0-9.]+)(s)"}), ElementsAre(2500));
   EXPECT_ERROR(
       static_cast<void>(read("took 90 ms\ntook 1.2 s\n", {.pattern = "took ([0-9.]+)", .unit = "ms"})),
-      ErrorCode::kInvalidArgument, "line 2 has '1.2 s'; a pattern whose second group is the unit");
+      ErrorCode::kInvalidArgument,
+      "line 2 has '1.2 s'; to read times in several units, give a pattern whose second group is the unit");
 }
 
 TEST_F(Logs, APatternNeverReadsAPartOfANumber) {
@@ -486,7 +489,7 @@ TEST_F(Logs, APatternNeverReadsAPartOfANumber) {
   EXPECT_ERROR(static_cast<void>(read("took 5 ms\ntook 2,25 s\n", usual)), ErrorCode::kBadFormat,
                "line 2] '2,25' isn't clearly one number");
   EXPECT_ERROR(static_cast<void>(read("took 1:02:40 s\n", usual)), ErrorCode::kBadFormat,
-               "'1:02:40' is the time of a clock, expected a number with a unit");
+               "'1:02:40' is written as on a clock; expected a number with a unit");
   EXPECT_ERROR(static_cast<void>(read("took -1.4 s\n", usual)), ErrorCode::kBadFormat,
                "expected a number above 0, got -1.4");
   EXPECT_THAT(ms("run-5 ms, 10-12 ms\n", usual), ElementsAre(12)) << "hyphens";
