@@ -33,12 +33,12 @@ void append(std::string& bytes, const T& value) {
 }
 
 [[noreturn]] void refuse(std::string_view text) {
-  fail(ErrorCode::kBadFormat, "recorder", "not the baseline of such a recorder: {}", text);
+  fail(ErrorCode::kBadFormat, "recorder", "not a baseline that this recorder can read: {}", text);
 }
 
 template <typename T>
 T take(std::string_view& bytes) {
-  if (bytes.size() < sizeof(T)) refuse("it is cut short");
+  if (bytes.size() < sizeof(T)) refuse("it is truncated");
   T value;
   std::memcpy(&value, bytes.data(), sizeof value);
   bytes.remove_prefix(sizeof value);
@@ -64,7 +64,7 @@ Window take_window(std::string_view& bytes, int64_t length) {
               std::isfinite(window.reference.total_ns);
   sane &= ascend(window.quantiles_ns) && ascend(window.quiet.quantiles_ns) && window.quiet.iterations >= 0 &&
           window.quiet.total_ns >= 0;
-  if (!sane) refuse("a window holds impossible numbers");
+  if (!sane) refuse("a window contains impossible numbers");
   return window;
 }
 
@@ -89,19 +89,22 @@ void Recorder::seal_and_continue(std::string_view bytes) {
   const Head expected, head = take<Head>(bytes);
   if (std::memcmp(head.magic, expected.magic, sizeof head.magic) != 0 ||
       head.window_bytes != expected.window_bytes) {
-    refuse("another version");
+    refuse("it is of another version");
   }
   if (head.classes != options_.classes)
-    refuse("steps of another number of kinds, as where ranks and accumulation divide an update otherwise");
-  if (!sane(head.totals)) refuse("impossible totals");
+    refuse(
+        "it has another number of step classes; ranks and accumulation may have divided an update "
+        "differently");
+  if (!sane(head.totals)) refuse("it contains impossible totals");
   std::vector<std::pair<int64_t, std::vector<Window>>> classes;
   for (int64_t c = 0; c < head.classes; ++c) {
     const auto [length, count] = take<ClassHead>(bytes);
-    if (length < 1 || count < 0 || count > WindowSeries::kMaxWindows / 2) refuse("impossible windows");
+    if (length < 1 || count < 0 || count > WindowSeries::kMaxWindows / 2)
+      refuse("it contains impossible windows");
     classes.emplace_back(length, std::vector<Window>());
     for (int64_t i = 0; i < count; ++i) classes.back().second.push_back(take_window(bytes, length));
   }
-  if (!bytes.empty()) refuse("bytes are left");
+  if (!bytes.empty()) refuse("unexpected bytes follow it");
   seal();
   for (size_t c = 0; c < classes.size(); ++c) windows_[c].restore(classes[c].first, classes[c].second);
   RunTotals totals = head.totals;

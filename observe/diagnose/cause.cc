@@ -420,7 +420,7 @@ constexpr CauseRule kRules[] = {
        {"straggler.steady", kAtLeast, 0.75},
        {"straggler.throttled_share", kAtLeast, 0.3}}}},
     {kStragglingRank,
-     "give that rank cores of its own: other programs compute on them",
+     "give that rank its own cores: other programs are using them",
      kTimeGrows | kSlow,
      {{{"straggler.share", kAtLeast, 0.1},
        {"straggler.steady", kAtLeast, 0.75},
@@ -442,7 +442,7 @@ constexpr CauseRule kRules[] = {
      kTimeGrows,
      {{{"phase.communication.growth_share", kAtLeast, 0.5}, {"sent_bytes.speed_up", kBelow, 1.2}}}},
     {kExposed,
-     "make batches larger, accumulate more of them an update, or use a faster network",
+     "make batches larger, accumulate more of them per update, or use a faster network",
      kSlow,
      {{{"phase.communication.usual_share", kAtLeast, 0.3}}}},
 };

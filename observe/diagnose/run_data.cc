@@ -77,9 +77,10 @@ RunData run_data(std::span<const double> durations_ns, std::string name, int64_t
   if (typical < kLeastDurationNs) {
     const double together = std::pow(10, std::ceil(std::log10(kLeastDurationNs / typical)));
     fail(ErrorCode::kInvalidArgument, name,
-         "iterations of {:.3g} ns are too short to be judged, for times are kept in whole ns; {}", typical,
-         together <= kMostTogether ? fmt::format("give those of {:.0f} iterations together", together)
-                                   : std::string("is their unit another?"));
+         "iterations of {:.3g} ns are too short to judge, because times are stored in whole ns; {}", typical,
+         together <= kMostTogether
+             ? fmt::format("give the total time of every {:.0f} iterations instead", together)
+             : std::string("is the unit of the times right?"));
   }
   t_simulated_ns = 0;
   Recorder recorder({.classes = 1,
@@ -90,8 +91,8 @@ RunData run_data(std::span<const double> durations_ns, std::string name, int64_t
   for (int64_t i = 0; i < count; ++i) {
     const double ns = durations_ns[static_cast<size_t>(i)];
     require(ns > 0 && ns < 0x1p62 - static_cast<double>(t_simulated_ns), ErrorCode::kInvalidArgument, name,
-            "iteration {} of {} lasted {} ns; expected more than 0, and less than 2^62 together", i + 1,
-            count, ns);
+            "iteration {} of {} lasted {} ns; expected more than 0, and a total below 2^62 ns", i + 1, count,
+            ns);
     if (i == warmup && warmup > 0) recorder.seal();
     recorder.begin_iteration();
     t_simulated_ns += std::max<int64_t>(1, std::llround(ns));

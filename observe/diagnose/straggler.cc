@@ -188,18 +188,20 @@ std::string straggler_text(const Evidence& evidence, const RankData& data) {
   if (const double waits = number("straggler.core_wait_share"); waits > 0) {
     const double throttled = number("straggler.throttled_share");
     return text + fmt::format(": it waits for a core for {:.0f} % of the time", 100 * waits) +
-           (throttled > kWorthTelling ? fmt::format(", {:.0f} % of that by its CPU quota", 100 * throttled)
-                                      : std::string(", which others have"));
+           (throttled > kWorthTelling
+                ? fmt::format(", {:.0f} % of that because of its CPU quota", 100 * throttled)
+                : std::string(", because other threads are using the cores"));
   }
   if (const double slower = number("straggler.link_slower"); slower > 0)
     return text + fmt::format(": its link: messages take {:.3g} times as long as between the others", slower);
-  text += fmt::format(": its work takes {:.3g} times the others'", number("straggler.slower"));
+  text +=
+      fmt::format(": its work takes {:.3g} times as long as that of the others", number("straggler.slower"));
   const std::pair<const char*, const char*> parts[] = {{"straggler.input_share", "waiting for input"},
                                                        {"straggler.throttled_share", "its CPU quota"},
                                                        {"straggler.waited_share", "waiting for a core"}};
   for (const auto& [name, what] : parts) {
     if (const double share = number(name); share >= kWorthTelling)
-      text += fmt::format(", {:.0f} % of the difference is {}", 100 * std::min(share, 1.0), what);
+      text += fmt::format(", {:.0f} % of the difference is due to {}", 100 * std::min(share, 1.0), what);
   }
   return text;
 }

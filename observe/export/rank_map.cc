@@ -61,7 +61,8 @@ std::vector<RankMean> shown(const RankData& data, size_t most) {
 
 std::string left_out(const RankData& data, size_t most) {
   if (data.ranks.size() <= most) return "";
-  return fmt::format("Of {} ranks the {} whose work takes longest.", data.ranks.size(), most);
+  return fmt::format("Only the {1} of {0} ranks whose work takes longest are shown.", data.ranks.size(),
+                     most);
 }
 
 /// Bluish below 1, orange above, full at half and at twice.
@@ -131,7 +132,7 @@ RankData ranks_of(const Json& json) {
                           one.contains("received_in_ns") ? whole(one, "received_in_ns", -1) : -1});
   }
   const size_t ranks = data.ranks.size();
-  expect(ranks > 1 && ranks <= kMostRanks, fmt::format("'ranks' are {}", ranks));
+  expect(ranks > 1 && ranks <= kMostRanks, fmt::format("'ranks' has {} entries", ranks));
   const int64_t own = whole(json, "own");
   expect(own < static_cast<int64_t>(ranks), fmt::format("'own' is {} of {} ranks", own, ranks));
   data.own = static_cast<int>(own);
@@ -144,7 +145,7 @@ RankData ranks_of(const Json& json) {
                       {}};
     const Json &work = one.at("work_ns"), &input = one.at("input_ns");
     expect(work.is_array() && input.is_array() && work.size() == ranks && input.size() == ranks,
-           fmt::format("a window of 'ranks' has not {} numbers", ranks));
+           fmt::format("a window of 'ranks' does not have {} numbers", ranks));
     for (size_t r = 0; r < ranks; ++r)
       window.ranks.push_back({whole_of(work[r], "work_ns"), whole_of(input[r], "input_ns")});
     data.windows.push_back(std::move(window));
@@ -202,7 +203,7 @@ RankData parse_ranks(std::string_view text, std::string_view where) {
   try {
     return ranks_of(Json::parse(text));
   } catch (const std::exception& error) {
-    fail(ErrorCode::kBadFormat, where, "no times of ranks: {}", complaint(error));
+    fail(ErrorCode::kBadFormat, where, "not the times of ranks: {}", complaint(error));
   }
 }
 

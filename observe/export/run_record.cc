@@ -215,14 +215,15 @@ int small(const Json& json, const char* name, int64_t low, int64_t high) {
 
 double number_of(const Json& value, const char* name) {
   if (value.is_null()) return std::numeric_limits<double>::quiet_NaN();
-  expect(value.is_number() && std::isfinite(value.get<double>()), fmt::format("'{}' holds no number", name));
+  expect(value.is_number() && std::isfinite(value.get<double>()),
+         fmt::format("'{}': expected a finite number", name));
   return value.get<double>();
 }
 
 /// Finite, and none below 0.
 double amount(const Json& json, const char* name) {
   const double value = number_of(json.at(name), name);
-  expect(value >= 0, fmt::format("'{}' is not a number from 0", name));
+  expect(value >= 0, fmt::format("'{}' is not a number of at least 0", name));
   return value;
 }
 
@@ -239,7 +240,7 @@ std::string text_of(const Json& json, const char* name) { return json.at(name).g
 template <size_t kSize>
 void fill(std::array<int64_t, kSize>& values, const Json& json, const char* name) {
   const Json& list = json.at(name);
-  expect(list.is_array() && list.size() == kSize, fmt::format("'{}' has not {} numbers", name, kSize));
+  expect(list.is_array() && list.size() == kSize, fmt::format("'{}' does not have {} numbers", name, kSize));
   for (size_t i = 0; i < kSize; ++i) values[i] = whole_of(list[i], name);
 }
 
@@ -293,10 +294,10 @@ RunTotals totals_of(const Json& json) {
 void fill_quantiles(std::span<float> quantiles, const Json& json) {
   const std::vector<double> numbers = numbers_of(json, "quantiles_ns");
   expect(numbers.size() == quantiles.size(),
-         fmt::format("'quantiles_ns' has not {} numbers", quantiles.size()));
+         fmt::format("'quantiles_ns' does not have {} numbers", quantiles.size()));
   for (size_t i = 0; i < numbers.size(); ++i) {
     expect(numbers[i] >= (i == 0 ? 0 : numbers[i - 1]) && numbers[i] <= kLargestWhole,
-           "'quantiles_ns' don't ascend from 0");
+           "'quantiles_ns' are not ascending numbers of at least 0");
     quantiles[i] = static_cast<float>(numbers[i]);
   }
 }
@@ -311,14 +312,15 @@ Window window_of(const Json& json) {
   window.max_ns = whole(json, "max_ns");
   fill_phases(window.phase_ns, json, "phase_ns");
   const std::vector<double> reference = numbers_of(json, "reference");
-  expect(reference.size() == 4, "'reference' has not four numbers");
+  expect(reference.size() == 4, "'reference' does not have four numbers");
   for (const double value : reference) {
-    expect(value >= 0 && value <= kLargestWhole, "'reference' holds no number from 0");
+    expect(value >= 0 && value <= kLargestWhole,
+           "'reference' contains a value that is not a number in [0, 2^53]");
   }
   window.reference = {static_cast<int64_t>(reference[0]), static_cast<int64_t>(reference[1]), reference[2],
                       reference[3]};
   expect(window.reference.disturbed <= window.reference.count,
-         "more of 'reference' was disturbed than timed");
+         "'reference' counts more disturbed runs than timed ones");
   window.waited_ns = whole(json, "waited_ns");
   fill_quantiles(window.quantiles_ns, json);
   const Json& quiet = json.at("quiet");
@@ -331,12 +333,12 @@ Window window_of(const Json& json) {
 std::vector<TurnPair> turns_of(const Json& json, const char* name) {
   std::vector<TurnPair> pairs;
   for (const Json& one : json.at(name)) {
-    expect(one.is_array() && one.size() == 6, fmt::format("a turn of '{}' has not six numbers", name));
+    expect(one.is_array() && one.size() == 6, fmt::format("a turn of '{}' does not have six numbers", name));
     std::array<double, 6> numbers{};
     for (size_t i = 0; i < numbers.size(); ++i) {
       numbers[i] = number_of(one[i], name);
       expect(numbers[i] >= 1e-3 && numbers[i] <= kLargestWhole,
-             fmt::format("a turn of '{}' has no times", name));
+             fmt::format("a turn of '{}' contains an impossible time", name));
     }
     pairs.push_back({{static_cast<int64_t>(numbers[0]), numbers[1], numbers[2]},
                      {static_cast<int64_t>(numbers[3]), numbers[4], numbers[5]}});
@@ -417,7 +419,7 @@ RunData run_of(const Json& json) {
     expect(series.values.size() <= Recorder::kMaxSamples,
            fmt::format("more than {} samples", Recorder::kMaxSamples));
     for (const double value : series.values)
-      expect(std::isfinite(value), fmt::format("'{}' holds no number", series.name));
+      expect(std::isfinite(value), fmt::format("'{}': expected a finite number", series.name));
     data.series.push_back(std::move(series));
   }
   data.recent_spikes = spikes_of(json.at("recent_spikes"));
@@ -565,7 +567,7 @@ RunRecord read_run_record(const std::filesystem::path& path) {
   const bool folder = std::filesystem::is_directory(path);
   const std::filesystem::path file = folder ? path / kRunRecordFile : path;
   require(!folder || std::filesystem::exists(file), ErrorCode::kIo, path.string(),
-          "holds no {}, which `train --out` writes", kRunRecordFile);
+          "contains no {}, which `train --out` writes", kRunRecordFile);
   // A pipe that was named may have a writer; one that lies in a folder is no run.
   require(!folder || std::filesystem::is_regular_file(file), ErrorCode::kIo, file.string(),
           "is not a regular file");

@@ -96,7 +96,7 @@ void answer_error(int channel, const std::exception& error) {
 void answer_from_copy(int channel, const std::function<std::string()>& snapshot) {
   const pid_t copy = fork();
   if (copy < 0) {
-    return answer_error(channel, Error(ErrorCode::kIo, "worker", "no process for a snapshot"));
+    return answer_error(channel, Error(ErrorCode::kIo, "worker", "cannot start a process for a snapshot"));
   }
   if (copy > 0) {
     waitpid(copy, nullptr, 0);
@@ -182,14 +182,16 @@ struct Worker::Message {
 Worker::Worker(const Work& work) {
   std::array<int, 2> ends{};
   const int made = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data());
-  require(made == 0, ErrorCode::kIo, "worker", "no channel: {}", std::strerror(errno));
+  require(made == 0, ErrorCode::kIo, "worker", "cannot create a channel to the process: {}",
+          std::strerror(errno));
   output_ = memfd_create("output", MFD_CLOEXEC);
-  require(output_ >= 0, ErrorCode::kIo, "worker", "no memory for what it prints: {}", std::strerror(errno));
+  require(output_ >= 0, ErrorCode::kIo, "worker", "cannot create the file for its output: {}",
+          std::strerror(errno));
   std::fflush(nullptr);  // else both would print it
   Leftover::prepare();
   const pid_t caller = getpid();
   process_ = fork();
-  require(process_ >= 0, ErrorCode::kOutOfMemory, "worker", "the system has no room for another process: {}",
+  require(process_ >= 0, ErrorCode::kOutOfMemory, "worker", "cannot start another process: {}",
           std::strerror(errno));
   if (process_ > 0) {
     close(ends[1]);
@@ -244,7 +246,7 @@ Worker::Message Worker::receive() {
     waitpid(process_, &status, 0);
     remove_leftovers_of(std::exchange(process_, 0));
     require(!WIFEXITED(status) || WEXITSTATUS(status) != isochron::exit_code(ErrorCode::kOutOfMemory),
-            ErrorCode::kOutOfMemory, "worker", "its process had no memory left");
+            ErrorCode::kOutOfMemory, "worker", "its process ran out of memory");
     fail(ErrorCode::kIo, "worker", "its process ended without a result{}",
          WIFSIGNALED(status) ? fmt::format(", by signal {}", WTERMSIG(status)) : std::string());
   }

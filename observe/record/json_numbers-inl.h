@@ -24,7 +24,7 @@ int64_t whole_of(const Json& value, std::string_view name, int64_t low = 0) {
       value.is_number_integer() &&
       (!value.is_number_unsigned() || value.template get<uint64_t>() <= static_cast<uint64_t>(kLargestWhole));
   if (!fits || value.template get<int64_t>() < low || value.template get<int64_t>() > kLargestWhole)
-    throw std::invalid_argument(fmt::format("'{}' is no whole number in [{}, 2^53]", name, low));
+    throw std::invalid_argument(fmt::format("'{}' is not a whole number in [{}, 2^53]", name, low));
   return value.template get<int64_t>();
 }
 

@@ -139,9 +139,8 @@ void doubt_late_step(FlatnessVerdict& verdict, std::span<const double> values) {
   verdict.kind = Flatness::kInconclusive;
   verdict.iterations_to_decide = 2;  // where the step lasts, it is in the middle then
   verdict.reason = fmt::format(
-      "the last {} values are {} off those before, which the trend of so few values doesn't show; the "
-      "bound "
-      "is {:.1f} %",
+      "the last {} values differ by {} from those before, which a trend over so few values can't show; the "
+      "bound is {:.1f} %",
       step->values, percent(step->change), 100 * verdict.bound);
 }
 

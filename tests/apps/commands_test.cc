@@ -97,7 +97,7 @@ TEST_F(Command, AnalyzeJudgesALog) {
   EXPECT_THAT(run_isochron("analyze --column time_ms " + write("table.csv", table).string()),
               Ends(0, "100 iterations, median 5."));
   EXPECT_THAT(run_isochron("analyze " + write("brief.csv", brief).string()),
-              Ends(2, "give those of 100 iterations together"));
+              Ends(2, "give the total time of every 100 iterations instead"));
   EXPECT_THAT(run_isochron("analyze " + file + " --column 1 --pattern '(1)'"), Ends(2, "excludes"));
 }
 

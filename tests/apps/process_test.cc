@@ -355,7 +355,7 @@ TEST_F(Process, TimesThatCantBeAreRefused) {
     endless += "1e300\n";
   }
   const Outcome outcome = run_isochron("analyze " + write("brief.csv", brief).string());
-  EXPECT_THAT(outcome, Ends(2, "is their unit another?"));
+  EXPECT_THAT(outcome, Ends(2, "is the unit of the times right?"));
   EXPECT_THAT(outcome.text, Not(HasSubstr("-9")));
   EXPECT_THAT(run_isochron("analyze " + write("endless.csv", endless).string()),
               Ends(3, "line 2] expected a time of less than 146 years"));

@@ -132,7 +132,7 @@ TEST_F(TrainCommand, ItsRunIsReportedAgainComparedAndWatched) {
   nlohmann::json live = read_json(folder_.path() / "a" / "live.json");
   live["process"] = 1e30;
   write("live.json", live.dump());
-  EXPECT_THAT(run_isochron("watch " + folder_.path().string()), Ends(3, "'process' is no whole number"));
+  EXPECT_THAT(run_isochron("watch " + folder_.path().string()), Ends(3, "'process' is not a whole number"));
 }
 
 TEST_F(TrainCommand, ReportsOfNothingAreErrors) {

@@ -83,13 +83,13 @@ TEST(Straggler, TheSlowRankIsFoundWithWhatMakesItSlow) {
   EXPECT_THAT(fixes(data), ElementsAre(HasSubstr("quota")));
   data.ranks[2].throttled_ns = kUnknownReading;
   data.ranks[2].waited_ns = excess;
-  EXPECT_THAT(fixes(data), ElementsAre(HasSubstr("cores of its own")));
+  EXPECT_THAT(fixes(data), ElementsAre(HasSubstr("its own cores")));
 }
 
 TEST(Straggler, OneThatWaitsForCoresIsFoundWhereItsWorkIsNoLonger) {
   RankData data = played({.ranks = 2});
   data.ranks[1].waited_ns = 128 * 8 * kMs;  // as long as all of its work
-  EXPECT_THAT(fixes(data), ElementsAre(HasSubstr("cores of its own")));
+  EXPECT_THAT(fixes(data), ElementsAre(HasSubstr("its own cores")));
   Evidence evidence;
   add_evidence(data, false, evidence);
   EXPECT_THAT(straggler_text(evidence, data), HasSubstr("rank 1 of 2 on alpha: it waits for a core"));

@@ -71,7 +71,7 @@ TEST(MemoryReport, ComesBackFromItsJson) {
   }
   std::string large = memory_json(moments(), -1);
   large.replace(large.find("20000000"), 8, "1.95e+28");
-  EXPECT_ERROR(memory_from_json(large, "run.json"), ErrorCode::kBadFormat, "no whole number");
+  EXPECT_ERROR(memory_from_json(large, "run.json"), ErrorCode::kBadFormat, "not a whole number");
 }
 
 TEST(MemoryReport, SectionIsMarkup) {

@@ -104,7 +104,7 @@ TEST(PlanPicture, ComesBackFromItsJson) {
   for (const char* number : {"1.95e+28", "2.5", "18446744073709551615"}) {
     std::string large = plan_json(small(), -1);
     large.replace(large.find("4096"), 4, number);
-    EXPECT_ERROR(plan_from_json(large, "train.json"), ErrorCode::kBadFormat, "no whole number");
+    EXPECT_ERROR(plan_from_json(large, "train.json"), ErrorCode::kBadFormat, "not a whole number");
   }
   PlanPicture outside = small();
   outside.buffers[0].offset = 4000;

@@ -58,7 +58,7 @@ TEST(RankMap, OfManyRanksThoseWithMostWorkAreShown) {
   RankWindow window{0, 99, 100, 0, 0, {}};
   for (int64_t r = 0; r < 100; ++r) window.ranks.push_back({r * 1'000'000, 0});
   data.windows = {window};
-  EXPECT_THAT(ranks_text(data), HasSubstr("Of 100 ranks the 16"));
+  EXPECT_THAT(ranks_text(data), HasSubstr("Only the 16 of 100 ranks"));
   EXPECT_THAT(ranks_section(data), HasSubstr("<td>99</td>"));
   EXPECT_THAT(ranks_section(data), Not(HasSubstr("<td>3</td>")));
 }

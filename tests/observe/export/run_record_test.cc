@@ -141,7 +141,7 @@ TEST(RunRecord, HoldsTheTimesOfOtherRanks) {
   const RunReport report = make_report(*again.parts[1].run);
   ASSERT_THAT(report.causes, ::testing::Contains(::testing::Field(&Cause::name, "a straggling rank")));
   EXPECT_THAT(summary_text({&report, 1}),
-              HasSubstr("rank 1 of 2 on beta: its work takes 2 times the others'"));
+              HasSubstr("rank 1 of 2 on beta: its work takes 2 times as long as that of the others"));
   EXPECT_THAT(record_page(again), HasSubstr("<h3>Ranks</h3>"));
 }
 
@@ -185,11 +185,11 @@ TEST(RunRecord, RefusesWhatNoRunWrote) {
   refuses([&](auto& json) { run(json)["totals"]["phase_ns"].push_back(0); }, "'phase_ns'");
   refuses([&](auto& json) { run(json)["classes"] = ordered_json::array(); }, "no class");
   refuses([&](auto& json) { run(json)["turns"]["before"] = {{1, 2, 3}}; }, "six numbers");
-  refuses([&](auto& json) { run(json)["turns"]["after"] = {{1, 2, 3, 4, 5, 0}}; }, "no times");
+  refuses([&](auto& json) { run(json)["turns"]["after"] = {{1, 2, 3, 4, 5, 0}}; }, "impossible time");
   refuses([&](auto& json) { run(json)["classes"][0]["windows"][3]["quantiles_ns"][1] = 0; }, "ascend");
   refuses([&](auto& json) { run(json)["classes"][0]["windows"][3]["last"] = -5; }, "'last'");
   refuses([&](auto& json) { run(json)["series"][0]["values"].push_back(1); }, "samples");
-  refuses([&](auto& json) { run(json)["series"][0]["values"][0] = nullptr; }, "no number");
+  refuses([&](auto& json) { run(json)["series"][0]["values"][0] = nullptr; }, "expected a finite number");
   refuses([&](auto& json) { run(json)["recent_spikes"][0]["owner"] = "nobody"; }, "nobody");
   refuses([&](auto& json) { run(json)["events"][0]["kind"] = "wedding"; }, "wedding");
   refuses([&](auto& json) { json["parts"][0]["blocks"][2]["rows"][0].push_back("x"); }, "cells");

@@ -64,7 +64,8 @@ TEST(Worker, WithoutDescriptorsSaysWhatIsMissing) {
   const rlimit none{3, limit.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
   errno = ENOTTY;  // from an earlier call
-  EXPECT_ERROR(Worker(count_calls), ErrorCode::kIo, "[worker] no channel: Too many open files");
+  EXPECT_ERROR(Worker(count_calls), ErrorCode::kIo,
+               "[worker] cannot create a channel to the process: Too many open files");
   EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
 }
 
@@ -310,7 +311,7 @@ TEST(Worker, ADeadProcessIsAnError) {
   Worker left([](Turns&) -> std::string { _exit(3); });
   EXPECT_ERROR(left.run(0.001), ErrorCode::kIo, "its process ended without a result");
   Worker starved([](Turns&) -> std::string { _exit(exit_code(ErrorCode::kOutOfMemory)); });
-  EXPECT_ERROR(starved.run(0.001), ErrorCode::kOutOfMemory, "its process had no memory left");
+  EXPECT_ERROR(starved.run(0.001), ErrorCode::kOutOfMemory, "its process ran out of memory");
 }
 
 TEST(Worker, WhatOneThatIsKilledMadeGoesWithIt) {

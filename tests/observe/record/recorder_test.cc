@@ -174,9 +174,9 @@ TEST(Recorder, RefusesWhatIsNoBaselineAndStaysAsItIs) {
     }
     EXPECT_EQ(recorder.baseline(), good);
   };
-  for (size_t size = 0; size < good.size(); size += 7) refused(good.substr(0, size), "cut short");
-  refused(good + "x", "bytes are left");
-  refused(other.baseline(), "steps of another number of kinds");
+  for (size_t size = 0; size < good.size(); size += 7) refused(good.substr(0, size), "truncated");
+  refused(good + "x", "unexpected bytes follow it");
+  refused(other.baseline(), "another number of step classes");
   std::string changed = good;
   changed[0] = 'X';
   refused(changed, "another version");

@@ -147,7 +147,7 @@ TEST(FewValues, AStepLateInTheRunIsNotFlat) {
   for (size_t i = 53; i < 63; ++i) values[i] = 15;
   const FlatnessVerdict verdict = judge_few_values(values);
   EXPECT_EQ(verdict.kind, Flatness::kInconclusive);
-  EXPECT_THAT(verdict.reason, HasSubstr("the last 10 values are +50.00 % off those before"));
+  EXPECT_THAT(verdict.reason, HasSubstr("the last 10 values differ by +50.00 % from those before"));
   EXPECT_GT(verdict.iterations_to_decide, 63);
 }
 
