@@ -131,11 +131,10 @@ void Group::compare_ranks(const Collective& collective, uint32_t number) {
   for (int rank = 1; rank < size_; ++rank) {
     const Call &first = calls_of_ranks_[0], &other = calls_of_ranks_[static_cast<size_t>(rank)];
     require(other == first, ErrorCode::kCommunication, "group",
-            "the ranks make different calls: number {} is {} on rank 0, and {}{} on rank {}; all ranks must "
-            "make the "
-            "same ones in the same order",
+            "the ranks make different calls: call {} is {} on rank 0, but {}{} on rank {}; all ranks must "
+            "make the same calls in the same order",
             number, first.text(), other.text(),
-            other.text() == first.text() ? " of another dtype, shape, order or root" : "", rank);
+            other.text() == first.text() ? " with another dtype, shape, order or root" : "", rank);
   }
 }
 

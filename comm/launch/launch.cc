@@ -42,7 +42,7 @@ const Mpi& mpi_of(std::string_view name) {
   for (const Mpi& mpi : kMpis) {
     if (mpi.name == name) return mpi;
   }
-  fail(ErrorCode::kInvalidArgument, "mpi", "'{}' is no MPI that is known here; use openmpi or mpich", name);
+  fail(ErrorCode::kInvalidArgument, "mpi", "'{}' is not a known MPI; use openmpi or mpich", name);
 }
 
 std::string module_name(const Mpi& mpi) { return fmt::format("libisochron_{}.so", mpi.name); }
@@ -67,8 +67,8 @@ std::optional<int> number(std::initializer_list<const char*> names, int least) {
     if (text == nullptr) continue;
     const std::optional<int> value = number_in(text, least);
     require(value.has_value(), ErrorCode::kInvalidArgument, name,
-            "'{}' is no whole number from {} on; start the program by mpirun or srun, or set {}=off", text,
-            least, kChoice);
+            "'{}' is not a whole number of at least {}; start the program with mpirun or srun, or set {}=off",
+            text, least, kChoice);
     return value;
   }
   return std::nullopt;
@@ -77,7 +77,7 @@ std::optional<int> number(std::initializer_list<const char*> names, int least) {
 int needed(std::initializer_list<const char*> names, int least, const char* present) {
   const std::optional<int> value = number(names, least);
   require(value.has_value(), ErrorCode::kInvalidArgument, *names.begin(),
-          "isn't set, though {} is; start the program by mpirun or srun, or set {}=off", present, kChoice);
+          "isn't set, but {} is; start the program with mpirun or srun, or set {}=off", present, kChoice);
   return *value;
 }
 
@@ -162,7 +162,8 @@ template <typename Function>
 Function* function_of(void* library, const std::string& path, const char* name) {
   void* const function = dlsym(library, name);
   require(function != nullptr, ErrorCode::kUnsupported, "mpi",
-          "{} is of another version of isochron: it has no {}; build it again with this program", path, name);
+          "{} belongs to another version of isochron: it has no {}; rebuild it together with this program",
+          path, name);
   return reinterpret_cast<Function*>(function);
 }
 
@@ -216,8 +217,9 @@ std::string tried_by_child(const std::string& path, const Mpi& mpi) {
   int status = 0;
   waitpid(child, &status, 0);
   if (!text.empty()) return text;
-  return failed(WIFSIGNALED(status) ? fmt::format("signal {} ended the process that tried", WTERMSIG(status))
-                                    : "the process that tried has ended");
+  return failed(WIFSIGNALED(status)
+                    ? fmt::format("signal {} ended the process that tried to load it", WTERMSIG(status))
+                    : "the process that tried to load it has ended");
 }
 
 }  // namespace
@@ -227,7 +229,7 @@ std::optional<Launch> detect_launch() {
   const std::string_view wanted = choice != nullptr ? choice : "";
   if (wanted == "off") return std::nullopt;
   require(wanted.empty() || wanted == "openmpi" || wanted == "mpich", ErrorCode::kInvalidArgument, kChoice,
-          "'{}' is no MPI that is known here; set it to openmpi, mpich or off", wanted);
+          "'{}' is not a known MPI; set it to openmpi, mpich or off", wanted);
   std::optional<Launch> found;
   for (auto* const reader : {&from_open_mpi, &from_pmi, &from_pmix}) {
     std::optional<Launch> launch = reader();
@@ -239,9 +241,11 @@ std::optional<Launch> detect_launch() {
   }
   if (!found) return std::nullopt;
   require(found->rank < found->size, ErrorCode::kInvalidArgument, "mpi",
-          "{} says rank {} of {}; ranks are counted from 0", found->launcher, found->rank, found->size);
+          "{} reports rank {} of {}, but ranks are counted from 0", found->launcher, found->rank,
+          found->size);
   require(found->local_rank < found->local_size && found->local_size <= found->size,
-          ErrorCode::kInvalidArgument, "mpi", "{} says rank {} of {} on this machine, of {} in all",
+          ErrorCode::kInvalidArgument, "mpi",
+          "{} reports rank {} of {} on this machine, of {} in total; these numbers contradict each other",
           found->launcher, found->local_rank, found->local_size, found->size);
   if (!wanted.empty()) found->mpi = wanted;
   return found;
@@ -274,9 +278,9 @@ std::string module_path(const Launch& launch, const std::vector<std::string>& fo
   const Mpi& mpi = mpi_of(launch.mpi);
   if (std::string path = find_module(mpi, folders); !path.empty()) return path;
   fail(ErrorCode::kUnsupported, "mpi",
-       "{} has started this process, but there is no module for {}: {} is in none of {}; install {}, "
-       "configure "
-       "and build isochron again, or name the module's folder in {}; {}=off runs each process alone",
+       "{} has started this process, but the module for {} was not found: {} is in none of {}; install {}, "
+       "then configure and build isochron again, or set {} to the module's folder; {}=off runs each process "
+       "alone",
        launch.launcher, mpi.spelled, module_name(mpi), fmt::join(folders, ", "), mpi.package, kModulePath,
        kChoice);
 }
@@ -307,8 +311,8 @@ std::unique_ptr<Communicator> open_launched(const Launch& launch) {
   const std::string library = communicator->description();
   communicator.reset();
   fail(ErrorCode::kCommunication, "mpi",
-       "{} finds {} rank{} where {} has started {}: that launcher is another MPI's; use {}, or the module of "
-       "the launcher's MPI by {}",
+       "{} finds {} rank{}, but {} has started {}: the launcher belongs to another MPI; start the program "
+       "with {}, or select the launcher's MPI with {}",
        library, size, size == 1 ? "" : "s", launch.launcher, launch.size, mpi.mpirun, kChoice);
 }
 

@@ -48,26 +48,27 @@ std::string launch_wait_text(const LaunchView& view) {
   for (const LocalRank& rank : view.ranks) {
     if (rank.rank == launch.rank || rank.state == State::kAtIt) continue;
     said.push_back(fmt::format("rank {} (process {}) {}", rank.rank, rank.process,
-                               rank.state == State::kStopped ? "is stopped" : "isn't at it"));
+                               rank.state == State::kStopped ? "is stopped" : "has not reached this point"));
   }
   if (const int absent = absent_ranks(view); absent > 0) {
-    const char* const verb = absent == 1 ? "isn't" : "aren't";
+    const char* const verb = absent == 1 ? "is not" : "are not";
     std::vector<int> numbers;
     for (int rank = 0; rank < launch.size; ++rank) {
       if (std::ranges::find(view.ranks, rank, &LocalRank::rank) == view.ranks.end()) numbers.push_back(rank);
     }
     if (launch.local_size == launch.size) {
-      said.push_back(fmt::format("{} {} there", list_text(numbers), verb));
+      said.push_back(fmt::format("{} {} running", list_text(numbers), verb));
     } else {
       said.push_back(
-          fmt::format("of the {} ranks of this machine {} {} there", launch.local_size, absent, verb));
+          fmt::format("of the {} ranks of this machine, {} {} running", launch.local_size, absent, verb));
     }
   }
-  if (said.empty() && known > 1) said.push_back(fmt::format("{} ranks of this machine are at it", known));
+  if (said.empty() && known > 1)
+    said.push_back(fmt::format("all {} ranks of this machine have reached this point", known));
   if (const int others = launch.size - std::max(known, launch.local_size); others > 0)
-    said.push_back(fmt::format("nothing is known of the {} on other machines", others));
-  if (said.empty()) said.emplace_back("nothing is known of the others");
-  return fmt::format("rank {} of {} has been {} for {}, which takes all ranks: {}", launch.rank, launch.size,
+    said.push_back(fmt::format("the state of the {} on other machines is unknown", others));
+  if (said.empty()) said.emplace_back("the state of the others is unknown");
+  return fmt::format("rank {} of {} has been {} for {}, which needs all ranks: {}", launch.rank, launch.size,
                      phase_name(view.phase), seconds_text(view.waited_s), fmt::join(said, "; "));
 }
 
@@ -84,7 +85,7 @@ LaunchWatch::LaunchWatch(LaunchPhase phase, const Launch& launch, LaunchWatchOpt
   require(
       options_.patience.count() > 0 && options_.end_after.count() >= 0 && options_.end_after_loss.count() > 0,
       ErrorCode::kInvalidArgument, "join",
-      "patience and end_after_loss must be above 0 and end_after not below, got {}, {} and {} ns",
+      "patience and end_after_loss must be above 0, and end_after at least 0, got {}, {} and {} ns",
       options_.patience.count(), options_.end_after_loss.count(), options_.end_after.count());
   if (!options_.tell) options_.tell = print_message;
   if (!options_.end) {

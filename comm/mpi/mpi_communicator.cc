@@ -119,15 +119,17 @@ class MpiCommunicator final : public Communicator {
   MpiCommunicator() : exceptions_(std::uncaught_exceptions()) {
     int started = 0;
     MPI_Initialized(&started);
-    require(started == 0, ErrorCode::kCommunication, "mpi",
-            "MPI has been started in this process before, and starts once; open one communicator");
+    require(
+        started == 0, ErrorCode::kCommunication, "mpi",
+        "MPI was already started in this process, and can be started only once; open only one communicator");
     int provided = MPI_THREAD_SINGLE;
     check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
     // Errors from here on are thrown after MPI has started. If a rank ends that way, the launcher ends all
     // ranks.
     description_ = library_version();
     require(provided >= MPI_THREAD_SERIALIZED, ErrorCode::kUnsupported, "mpi",
-            "{} doesn't let threads call it in turns (MPI_THREAD_SERIALIZED); install one that does",
+            "{} doesn't support calls from several threads in turn (MPI_THREAD_SERIALIZED); install an MPI "
+            "that does",
             description_);
     check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     check(MPI_Comm_dup(MPI_COMM_WORLD, &comm_), "MPI_Comm_dup");
@@ -181,7 +183,7 @@ class MpiCommunicator final : public Communicator {
                               : dtype == DType::kI64 ? MPI_INT64_T
                                                      : MPI_DATATYPE_NULL;
     require(type != MPI_DATATYPE_NULL && count >= 0, ErrorCode::kInvalidArgument, "comm",
-            "all_reduce of {} {}; it adds f32, f64 or i64, from 0 elements on", count, dtype_name(dtype));
+            "all_reduce of {} {}; expected at least 0 elements of f32, f64 or i64", count, dtype_name(dtype));
     in_pieces(static_cast<size_t>(count) * dtype_size(dtype), [&](size_t begin, size_t bytes) {
       // Uses separate memory, because in-place operation isn't reliable (see all_gather).
       if (addends_.size() < bytes) addends_.resize(bytes);
@@ -195,7 +197,7 @@ class MpiCommunicator final : public Communicator {
 
   void broadcast(std::span<std::byte> data, int root) override {
     require(root >= 0 && root < size_, ErrorCode::kInvalidArgument, "comm",
-            "broadcast from rank {} of a group of {}; the root is one of its ranks", root, size_);
+            "broadcast from rank {} of a group of {}; the root must be one of its ranks", root, size_);
     in_pieces(data.size(), [&](size_t begin, size_t bytes) {
       check(MPI_Ibcast(data.data() + begin, static_cast<int>(bytes), MPI_BYTE, root, comm_, requests_.data()),
             "broadcast");

@@ -19,7 +19,7 @@ Call Call::all_gather(const Slices& slices) {
 }
 
 Call Call::all_reduce(int64_t count, DType dtype) {
-  require(count >= 0, ErrorCode::kInvalidArgument, "comm", "all_reduce of {} elements; give at least 0",
+  require(count >= 0, ErrorCode::kInvalidArgument, "comm", "all_reduce of {} elements; expected at least 0",
           count);
   require(dtype == DType::kF32 || dtype == DType::kF64 || dtype == DType::kI64, ErrorCode::kInvalidArgument,
           "comm", "all_reduce adds f32, f64 or i64, not {}; convert the data first", dtype_name(dtype));

@@ -170,7 +170,7 @@ class ThreadCommunicator final : public Communicator {
 
   void broadcast(std::span<std::byte> data, int root) override {
     require(root >= 0 && root < size(), ErrorCode::kInvalidArgument, "comm",
-            "broadcast from rank {} of a group of {}; the root is one of its ranks", root, size());
+            "broadcast from rank {} of a group of {}; the root must be one of its ranks", root, size());
     board_->enter_call(rank_, {Call::broadcast(data.size(), root), data.data(), nullptr});
     if (rank_ != root) copy(data.data(), board_->entry(root).source, data.size());
     board_->leave_call();
@@ -219,7 +219,7 @@ class ThreadCommunicator final : public Communicator {
 }  // namespace
 
 std::vector<std::unique_ptr<Communicator>> make_thread_group(int ranks, const LinkModel& link) {
-  require(ranks >= 1, ErrorCode::kInvalidArgument, "comm", "a group of {} ranks; it has at least 1", ranks);
+  require(ranks >= 1, ErrorCode::kInvalidArgument, "comm", "a group of {} ranks; expected at least 1", ranks);
   const auto board = std::make_shared<Board>(ranks);
   std::vector<std::unique_ptr<Communicator>> members;
   for (int rank = 0; rank < ranks; ++rank) {

@@ -62,9 +62,8 @@ std::string unknown_text(const std::vector<int>& ranks, bool left, const WaitVie
   const char* const have = ranks.size() == 1 ? "has" : "have";
   if (left) return fmt::format("{} {} left the run", list_text(ranks), have);
   return fmt::format(
-      "nothing is known of {}, which {} no status in {} as seen from host {}: ended, or on a machine that "
-      "does not share this folder",
-      list_text(ranks), have, view.folder, view.own.host);
+      "{} {} no status in {} as seen from host {}: {} has ended, or its machine does not share this folder",
+      list_text(ranks), have, view.folder, view.own.host, ranks.size() == 1 ? "it" : "each of them");
 }
 
 }  // namespace
@@ -112,7 +111,7 @@ std::string wait_text(const WaitView& view) {
   const RankStatus& own = view.own;
   if (view.unanswered_s >= view.still_s) {
     return fmt::format(
-        "{} waits in {}, for {} so far. What other ranks do can't be told: {} has not answered for {}.",
+        "{} waits in {}, for {} so far. The state of the other ranks is unknown: {} has not answered for {}.",
         name_of(own), collective_text(own), seconds_text(own.waited_s), view.folder,
         seconds_text(view.unanswered_s));
   }
@@ -137,7 +136,8 @@ std::string wait_text(const WaitView& view) {
       if (missing++ < kMostNamed) add_sentence(text, missing_text(other, own, view.still_s, missing == 1));
     }
   }
-  if (missing > kMostNamed) add_sentence(text, fmt::format("so it is with {} more", missing - kMostNamed));
+  if (missing > kMostNamed)
+    add_sentence(text, fmt::format("the same applies to {} more", missing - kMostNamed));
   if (!left.empty()) add_sentence(text, unknown_text(left, true, view));
   if (!unknown.empty()) add_sentence(text, unknown_text(unknown, false, view));
   const bool named = !text.empty();
@@ -146,7 +146,7 @@ std::string wait_text(const WaitView& view) {
                                  waiting.size() == 1 ? "waits" : "wait", in, seconds_text(own.waited_s)));
   if (!named) {
     add_sentence(text, other_waits.empty()
-                           ? "all ranks have entered it, and nothing comes through between them"
+                           ? "all ranks have entered it, but no data arrives; check the network between them"
                            : other_waits + ": the ranks don't make the same calls in the same order");
   }
   return text;

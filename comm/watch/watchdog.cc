@@ -77,7 +77,7 @@ nanoseconds looks_apart(nanoseconds waited, nanoseconds patience) {
 Watchdog::Watchdog(std::shared_ptr<Group> group, WatchdogOptions options)
     : group_(std::move(group)), options_(std::move(options)) {
   require(options_.patience.count() > 0 && options_.end_after.count() >= 0, ErrorCode::kInvalidArgument,
-          "watchdog", "patience must be above 0 and end_after not below, got {} and {} ns",
+          "watchdog", "patience must be above 0, and end_after at least 0, got {} and {} ns",
           options_.patience.count(), options_.end_after.count());
   if (group_->size() == 1) return;
   std::string folder;
@@ -165,7 +165,7 @@ void Watchdog::look() {
   const RankStatus own = present_status();
   const int64_t waited_ns = own.waits() ? watched_ns_ - progress_ns_ : 0;
   if (told_ && own.finished > told_->finished) {
-    options_.tell(fmt::format("{} is done after {}; the ranks go on", collective_text(*told_),
+    options_.tell(fmt::format("{} has completed after {}; the run continues", collective_text(*told_),
                               seconds_text(told_->waited_s)));
     told_.reset();
   }
@@ -195,8 +195,8 @@ void Watchdog::tell_of(const RankStatus& own) {
     RankStatus ending = own;
     ending.doing = kEndingTheRun;
     files_->exchange(ending, false, watched_ns_);
-    options_.end(fmt::format("{} The run ends, as it has waited for {}.", wait_text(view),
-                             seconds_text(own.waited_s)));
+    options_.end(
+        fmt::format("{} The run ends after waiting for {}.", wait_text(view), seconds_text(own.waited_s)));
     options_.end_after = nanoseconds(0);
     return;
   }

@@ -168,7 +168,7 @@ TEST_F(Command, DoctorTellsOfMpi) {
     return run_isochron("--version >/dev/null; " + setting + " " ISOCHRON_COMMAND " doctor");
   };
   EXPECT_THAT(with("ISOCHRON_MPI=off"), Ends(0, "not checked (ISOCHRON_MPI=off)"));
-  EXPECT_THAT(with("ISOCHRON_MPI=lam"), Ends(0, "'lam' is no MPI"));
+  EXPECT_THAT(with("ISOCHRON_MPI=lam"), Ends(0, "'lam' is not a known MPI"));
   EXPECT_THAT(with("PATH=/nowhere"), Ends(0, "mpirun.openmpi                             not on PATH"));
   const auto damaged = write("libisochron_openmpi.so", "no library");
   EXPECT_THAT(with("ISOCHRON_MPI_MODULE_PATH=" + damaged.parent_path().string()),

@@ -233,7 +233,7 @@ TEST_P(Ranks, ARankThatStandsStillIsNamedAndTheRunGoesOnWithIt) {
                               std::string(kUntilNamed) + "; kill -CONT $rank");
   EXPECT_EQ(outcome.status, 0) << outcome.text;
   EXPECT_THAT(outcome.text, AllOf(HasSubstr("isochron: rank 1 (host "), HasSubstr("; it was last seen "),
-                                  HasSubstr("Rank 0 waits"), HasSubstr("; the ranks go on")));
+                                  HasSubstr("Rank 0 waits"), HasSubstr("; the run continues")));
   EXPECT_FALSE(std::filesystem::exists(folder + "/ranks")) << "removed at a good end";
 }
 
@@ -245,7 +245,7 @@ TEST_P(Ranks, ARankThatStandsStillEndsTheRunWhereThatIsAskedFor) {
       "for i in $(seq 1000); do kill -0 $rank 2> /dev/null || break; sleep 0.02; done\n"
       "kill -0 $rank 2> /dev/null && { echo 'left behind' >> $said; kill -KILL $rank; }");
   EXPECT_THAT(outcome.text,
-              AllOf(HasSubstr("isochron: rank 1 (host "), HasSubstr("The run ends, as it has waited"),
+              AllOf(HasSubstr("isochron: rank 1 (host "), HasSubstr("The run ends after waiting"),
                     HasSubstr("The last good checkpoint is " + folder + "/cp-"), HasSubstr("status 6\n"),
                     Not(HasSubstr("left behind"))));
 }
@@ -255,7 +255,7 @@ TEST_P(Ranks, AStartThatARankIsMissingFromEnds) {
   EXPECT_NE(outcome.status, 0);
   EXPECT_NE(outcome.status, 124) << "not ended";
   EXPECT_THAT(outcome.text, AllOf(HasSubstr("isochron: rank 0 of 2 has been starting MPI for "),
-                                  HasSubstr("rank 1 isn't there. The run ends.")));
+                                  HasSubstr("rank 1 is not running. The run ends.")));
 }
 
 TEST_P(Ranks, AStartThatARankHoldsUpNamesItAndEndsWhereThatIsAskedFor) {
@@ -264,8 +264,8 @@ TEST_P(Ranks, AStartThatARankHoldsUpNamesItAndEndsWhereThatIsAskedFor) {
   EXPECT_NE(outcome.status, 0);
   EXPECT_NE(outcome.status, 124) << "not ended";
   EXPECT_THAT(outcome.text,
-              testing::ContainsRegex("isochron: rank 0 of 2 has been starting MPI for 1.[0-9] s, which "
-                                     "takes all ranks: rank 1 .process [0-9]+. is stopped"));
+              testing::ContainsRegex("isochron: rank 0 of 2 has been starting MPI for 1.[0-9] s, which needs "
+                                     "all ranks: rank 1 .process [0-9]+. is stopped"));
   EXPECT_THAT(outcome.text, HasSubstr("is stopped. The run ends."));
 }
 

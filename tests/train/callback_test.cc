@@ -131,7 +131,7 @@ TEST(EarlyStopping, MindsModeDeltaAndNaN) {
 TEST(EarlyStopping, RefusesAMonitorThatNothingMeasures) {
   EarlyStopping typo({.monitor = "val_accuracy"});
   EXPECT_ERROR(Loop().fit({&typo}, 3), ErrorCode::kInvalidArgument,
-               "there is no measured value 'val_accuracy'; there is loss, val_loss");
+               "there is no result 'val_accuracy'; results are loss, val_loss");
   EXPECT_ERROR(EarlyStopping({.patience = -1}), ErrorCode::kInvalidArgument, "patience");
   EXPECT_ERROR(EarlyStopping({.min_delta = -1}), ErrorCode::kInvalidArgument, "min_delta");
 }
@@ -453,7 +453,7 @@ TEST(History, KeepsTheNewestEpochsAndWritesCsv) {
   EXPECT_EQ(two.csv(), "epoch,steps,seconds,step_p50_ns,loss,val_loss\n1,4,0.5,100,2,\n2,4,0.25,90,1,3\n");
   EXPECT_EQ(two.last()["val_loss"], 3);
   EXPECT_THAT(two.values("loss"), ElementsAre(2, 1));
-  EXPECT_ERROR(two.last()["acc"], ErrorCode::kInvalidArgument, "no 'acc'; there is loss, val_loss");
+  EXPECT_ERROR(two.last()["acc"], ErrorCode::kInvalidArgument, "no result 'acc'; results are loss, val_loss");
   EXPECT_ERROR(History().last(), ErrorCode::kInvalidArgument, "no epoch");
 }
 

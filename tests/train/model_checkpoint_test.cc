@@ -225,7 +225,7 @@ TEST(ModelCheckpoint, RefusesWhatContradictsItself) {
   EXPECT_ERROR(Scripted({1}).fit({&unknown}), ErrorCode::kInvalidArgument, "it may contain epoch, step");
   ModelCheckpoint unmeasured({.filepath = folder / "cp", .save_best_only = true});
   EXPECT_ERROR(Scripted({1}).fit({&unmeasured}), ErrorCode::kInvalidArgument,
-               "there is no measured value 'val_loss'");
+               "there is no result 'val_loss'");
   Trainer bare({.train = [](const data::Element& batch) { return mean(batch[0]); }});
   auto batches = data::from_tensor_slices(ones({4})).batch(2);
   ModelCheckpoint nothing({.filepath = folder / "cp"});

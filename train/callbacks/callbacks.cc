@@ -28,7 +28,7 @@ bool Best::improves(double value) const {
 
 void require_measured(const RunState& run, const std::string& monitor, std::string_view where) {
   require(std::find(run.names.begin(), run.names.end(), monitor) != run.names.end(),
-          ErrorCode::kInvalidArgument, where, "there is no measured value '{}'; there is {}{}", monitor,
+          ErrorCode::kInvalidArgument, where, "there is no result '{}'; results are {}{}", monitor,
           fmt::join(run.names, ", "),
           monitor.starts_with("val_") ? "; fit needs validation_data for it" : "");
 }

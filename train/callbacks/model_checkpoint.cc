@@ -129,8 +129,8 @@ void ModelCheckpoint::save(RunState& run, bool wait) {
       std::ranges::any_of(files_, [&](const File& file) { return has_path(file) && file.value; })) {
     if (run.rank > 0) return;
     emit({EventKind::kNotice, path.filename().string(),
-          "holds an epoch that is kept as one of the best, so that nothing else is saved under its name; put "
-          "{total_steps} into the name"});
+          "contains one of the best epochs, so nothing else is saved under this name; add {total_steps} to "
+          "the name"});
     return;
   }
   std::erase_if(files_, has_path);
@@ -259,7 +259,7 @@ void ModelCheckpoint::restore(const RunState& run, const std::string& state) {
     at = end;
   }
   require(kept >= 0 && replaced >= 0 && kept + replaced == std::ssize(paths), ErrorCode::kBadFormat, kind(),
-          "the state announces {} and {} files and names {}", kept, replaced, paths.size());
+          "the state announces {} and {} files, but names {}", kept, replaced, paths.size());
   for (int64_t i = 0; i < kept; ++i) {
     const std::optional<double> value = reader.optional();
     std::error_code ignored;

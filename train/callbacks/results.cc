@@ -17,7 +17,8 @@ double Results::operator[](std::string_view name) const {
   if (const double* value = find(name)) return *value;
   std::string names;
   for (const Entry& entry : entries_) names += (names.empty() ? "" : ", ") + entry.first;
-  fail(ErrorCode::kInvalidArgument, "results", "no '{}'; there is {}", name, names.empty() ? "none" : names);
+  fail(ErrorCode::kInvalidArgument, "results", "no result '{}'; results are {}", name,
+       names.empty() ? "none" : names);
 }
 
 void Results::set(std::string_view name, double value) {
@@ -41,7 +42,7 @@ std::string Results::str() const {
 }
 
 const Results& History::last() const {
-  require(size_ > 0, ErrorCode::kInvalidArgument, "history", "holds no epoch");
+  require(size_ > 0, ErrorCode::kInvalidArgument, "history", "contains no epoch");
   return epochs().back().results;
 }
 

@@ -143,7 +143,7 @@ std::string DataParallel::data_of_all(const data::Dataset* validation) const {
   const auto counted = [](int64_t batches) {
     return batches == data::kUnknown ? std::string("an unknown number") : std::to_string(batches);
   };
-  return fmt::format("{} batches of data, {} an epoch, {} of validation data", counted(data_batches_),
+  return fmt::format("{} batches of data, {} per epoch, {} of validation data", counted(data_batches_),
                      epoch_batches_, validation != nullptr ? counted(validation->size()) : "0");
 }
 
@@ -165,10 +165,10 @@ void DataParallel::prepare(const CapturedFunction& step) {
   step_exchanges_ = exchanges_of(train, false) + std::max<int64_t>(of_others, 0);
   require(
       step_exchanges_ == 0 || epoch_batches_ % group_batches() == 0, ErrorCode::kUnsupported, kWhere,
-      "the train step exchanges more between ranks than the gradients of its trainer's optimizer, as a "
-      "synchronized batch_norm or a second optimizer does, so "
-      "all {} ranks need as many batches, and the {} batches of an epoch don't divide into updates of {}; "
-      "set steps_per_epoch (--steps), which is made up to whole updates, or leave {} batches out by take()",
+      "the ranks exchange more in a train step than the gradients of the trainer's optimizer (such as the "
+      "statistics of a synchronized batch_norm, or the gradients of a second optimizer), so all {} ranks "
+      "need the same number of batches, but the {} batches of an epoch don't divide into updates of {}; set "
+      "steps_per_epoch (--steps), which is rounded up to whole updates, or leave out {} batches with take()",
       group_.size(), epoch_batches_, group_batches(), epoch_batches_ % group_batches());
 }
 
@@ -234,11 +234,10 @@ void DataParallel::compare_weights(const NamedVariables& weights, int epoch) {
   group_.gather(std::as_bytes(std::span(each)), std::as_writable_bytes(std::span(all)), "weights");
   for (size_t i = 0; i < all.size(); ++i) {
     const size_t weight = i % weights.size();
-    require(
-        all[i] == all[weight], ErrorCode::kInvalidArgument, kWhere,
-        "after epoch {} '{}' of rank {} isn't what it is on rank 0; schedules, callbacks and whatever else "
-        "changes weights must be the same on all ranks",
-        epoch, weights[weight].first, i / weights.size());
+    require(all[i] == all[weight], ErrorCode::kInvalidArgument, kWhere,
+            "after epoch {}, '{}' of rank {} differs from that of rank 0; schedules, callbacks and "
+            "everything else that changes weights must be the same on all ranks",
+            epoch, weights[weight].first, i / weights.size());
   }
 }
 
@@ -308,9 +307,9 @@ std::vector<Variable> DataParallel::take_out_sums(const Checkpoint& checkpoint,
   const int64_t done = checkpoint.contains(phase) ? checkpoint.read(phase).item<int64_t>() : 0;
   const bool same = taken.empty() && group_.size() == 1 && block_ > 1;
   require(done == 0 || same, ErrorCode::kInvalidArgument, checkpoint.path().string(),
-          "was saved after {} of {} batches of an update; {} ranks that accumulate {} can't go on in the "
-          "middle of it: "
-          "resume as it was begun, or from a checkpoint at the end of an epoch",
+          "was saved after {} of {} batches of an update; {} ranks that accumulate {} batches can't continue "
+          "in the middle of an update: resume with the number of ranks and the accumulation that the run "
+          "had, or from a checkpoint at the end of an epoch",
           done, group_batches(), group_.size(), block_);
   return taken;
 }

@@ -30,11 +30,10 @@ FitCallbacks::FitCallbacks(const std::vector<Callback*>& callbacks, RunState& ru
     const int before = seen[name]++;
     if (before > 0) name += fmt::format("#{}", before);
     const bool first_only = run.ranks > 1 && callback->first_rank_only();
-    require(
-        !first_only || !callback->saves(), ErrorCode::kInvalidArgument, "fit",
-        "callback '{}' saves, and is for the first rank alone, but what is saved is made by all {} ranks; "
-        "have its first_rank_only return false, and its on_save write on rank 0",
-        name, run.ranks);
+    require(!first_only || !callback->saves(), ErrorCode::kInvalidArgument, "fit",
+            "callback '{}' saves, but only the first rank calls it, and all {} ranks must take part in "
+            "saving; let its first_rank_only return false, and its on_save write on rank 0 only",
+            name, run.ranks);
     if (first_only && run.rank > 0) {
       others_.push_back(std::move(name));
     } else {
@@ -49,7 +48,7 @@ void FitCallbacks::call(const Named& named, const Call& call) {
   call(*named.callback);
   require(!goes_on || run_.stop_reason.empty() || run_.ranks == 1 || !named.callback->first_rank_only(),
           ErrorCode::kUnsupported, "fit",
-          "callback '{}' ends the training of {} ranks ({}), but the first alone calls it; have its "
+          "callback '{}' ends the training of {} ranks ({}), but only the first rank calls it; let its "
           "first_rank_only return false, so that all ranks end together",
           named.name, run_.ranks, run_.stop_reason);
 }
@@ -168,7 +167,7 @@ void FitCallbacks::restore(const ResumedRun& resumed) {
     if (found == states.end()) {
       tell_of_resuming(
           resumed.checkpoint.path(),
-          fmt::format("it has no state of callback '{}', which starts from the beginning", name));
+          fmt::format("it contains no state of callback '{}', which starts from the beginning", name));
     } else {
       callback->restore(run_, found->state);
     }

@@ -203,8 +203,8 @@ Tensor Trainer::predict(Batches data) {
     TensorSpec of_as_many = prediction.spec();
     of_as_many.shape[0] = spec->shape[0];
     require(of_as_many == *spec, ErrorCode::kShapeMismatch, "predict",
-            "predictions {} follow predictions {}, and one tensor holds all; predict data of equal extents, "
-            "as those of one bucket",
+            "predictions {} follow predictions {}, and these do not fit into one tensor; predict data of "
+            "equal extents, such as those of one bucket",
             prediction.spec().str(), spec->str());
     bytes.resize(bytes.size() + prediction.size_bytes());
     prediction.read(bytes.data() + bytes.size() - prediction.size_bytes());

@@ -61,7 +61,7 @@ TEST(Group, RanksThatMakeDifferentCallsAreNamed) {
     };
     EXPECT_ERROR(
         call(), ErrorCode::kCommunication,
-        "the ranks make different calls: number 2 is numbers of 24 bytes on rank 0, and a barrier on rank 2");
+        "the ranks make different calls: call 2 is numbers of 24 bytes on rank 0, but a barrier on rank 2");
     EXPECT_ERROR(group->barrier(), ErrorCode::kCommunication, "different calls");  // no further one is made
   });
 }

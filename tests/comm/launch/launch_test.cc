@@ -100,7 +100,7 @@ TEST_F(LaunchDetection, FollowsIsochronMpi) {
   set("ISOCHRON_MPI", "off");
   EXPECT_FALSE(detect_launch());
   set("ISOCHRON_MPI", "lam");
-  EXPECT_ERROR(detect_launch(), ErrorCode::kInvalidArgument, "[ISOCHRON_MPI] 'lam' is no MPI");
+  EXPECT_ERROR(detect_launch(), ErrorCode::kInvalidArgument, "[ISOCHRON_MPI] 'lam' is not a known MPI");
 }
 
 TEST_F(LaunchDetection, IsochronMpiAloneIsNoLauncher) {
@@ -113,10 +113,10 @@ TEST_F(LaunchDetection, RejectsVariablesThatSayNoNumber) {
     set(kOpenMpi);
     set("OMPI_COMM_WORLD_SIZE", wrong);
     EXPECT_ERROR(detect_launch(), ErrorCode::kInvalidArgument,
-                 fmt::format("[OMPI_COMM_WORLD_SIZE] '{}' is no whole number from 1 on", wrong));
+                 fmt::format("[OMPI_COMM_WORLD_SIZE] '{}' is not a whole number of at least 1", wrong));
   }
   set("OMPI_COMM_WORLD_SIZE", "0");
-  EXPECT_ERROR(detect_launch(), ErrorCode::kInvalidArgument, "'0' is no whole number from 1 on");
+  EXPECT_ERROR(detect_launch(), ErrorCode::kInvalidArgument, "'0' is not a whole number of at least 1");
 }
 
 TEST_F(LaunchDetection, RejectsVariablesThatContradictEachOther) {
@@ -127,9 +127,9 @@ TEST_F(LaunchDetection, RejectsVariablesThatContradictEachOther) {
   EXPECT_ERROR(detect_launch(), ErrorCode::kInvalidArgument, "rank 4 of 4");
   set(kOpenMpi);
   set("OMPI_COMM_WORLD_LOCAL_SIZE", "5");
-  EXPECT_ERROR(detect_launch(), ErrorCode::kInvalidArgument, "rank 1 of 5 on this machine, of 4 in all");
+  EXPECT_ERROR(detect_launch(), ErrorCode::kInvalidArgument, "rank 1 of 5 on this machine, of 4 in total");
   set({{"OMPI_COMM_WORLD_SIZE", nullptr}, {"PMIX_RANK", nullptr}, {"PMI_RANK", "0"}});
-  EXPECT_ERROR(detect_launch(), ErrorCode::kInvalidArgument, "[PMI_SIZE] isn't set, though PMI_RANK is");
+  EXPECT_ERROR(detect_launch(), ErrorCode::kInvalidArgument, "[PMI_SIZE] isn't set, but PMI_RANK is");
 }
 
 class Modules : public NoLauncher {
@@ -161,8 +161,8 @@ TEST_F(Modules, AreTakenFromTheFirstFolderThatHasOne) {
 TEST_F(Modules, ThatAreMissingAreToldWithWhatToInstall) {
   const TempFolder empty;
   EXPECT_ERROR(module_path(launch_, {empty.path().string()}), ErrorCode::kUnsupported,
-               "[mpi] MPICH's mpirun (PMI_RANK) has started this process, but there is no module for MPICH: "
-               "libisochron_mpich.so is in none of " +
+               "[mpi] MPICH's mpirun (PMI_RANK) has started this process, but the module for MPICH was not "
+               "found: libisochron_mpich.so is in none of " +
                    empty.path().string() + "; install libmpich-dev");
 }
 
@@ -199,7 +199,7 @@ TEST_F(Modules, AreDescribedWithWhatIsWrong) {
 
 TEST_F(Modules, OfAnUnknownMpiAreNotLookedFor) {
   EXPECT_ERROR(open_launched({.mpi = "lam", .launcher = "lamboot"}), ErrorCode::kInvalidArgument,
-               "'lam' is no MPI");
+               "'lam' is not a known MPI");
 }
 
 TEST(Join, ARankTakesItsShareOfTheCores) {

@@ -160,8 +160,8 @@ class LaunchText : public testing::Test {
 
 TEST_F(LaunchText, NamesThoseThatAreNotAtIt) {
   EXPECT_EQ(text({{0, 40, State::kAtIt}, {1, 41, State::kStopped}, {2, 42, State::kOther}}),
-            "rank 0 of 3 has been starting MPI for 61 s, which takes all ranks: rank 1 (process 41) is "
-            "stopped; rank 2 (process 42) isn't at it");
+            "rank 0 of 3 has been starting MPI for 61 s, which needs all ranks: rank 1 (process 41) is "
+            "stopped; rank 2 (process 42) has not reached this point");
   EXPECT_THAT(
       text({{0, 40, State::kAtIt}, {1, 41, State::kAtIt}, {2, 42, State::kStopped}}, LaunchPhase::kEnd),
       AllOf(HasSubstr("has been ending MPI for 61 s"), HasSubstr("ranks: rank 2 (process 42) is")));
@@ -169,25 +169,26 @@ TEST_F(LaunchText, NamesThoseThatAreNotAtIt) {
 
 TEST_F(LaunchText, NamesThoseThatAreNotThere) {
   EXPECT_THAT(text({{0, 40, State::kAtIt}, {2, 42, State::kAtIt}}),
-              EndsWith("all ranks: rank 1 isn't there"));
-  EXPECT_THAT(text({{0, 40, State::kAtIt}}), EndsWith("all ranks: ranks 1 and 2 aren't there"));
+              EndsWith("all ranks: rank 1 is not running"));
+  EXPECT_THAT(text({{0, 40, State::kAtIt}}), EndsWith("all ranks: ranks 1 and 2 are not running"));
   launch_.size = 5;
-  EXPECT_THAT(
-      text({{0, 40, State::kAtIt}, {3, 42, State::kStopped}}),
-      EndsWith("all ranks: rank 3 (process 42) is stopped; of the 3 ranks of this machine 1 isn't there; "
-               "nothing is known of the 2 on other machines"));
+  EXPECT_THAT(text({{0, 40, State::kAtIt}, {3, 42, State::kStopped}}),
+              EndsWith("all ranks: rank 3 (process 42) is stopped; of the 3 ranks of this machine, 1 is not "
+                       "running; the state of the 2 on other machines is unknown"));
 }
 
 TEST_F(LaunchText, SaysWhereNobodyIsMissing) {
   const std::vector<LocalRank> all = {{0, 40, State::kAtIt}, {1, 41, State::kAtIt}, {2, 42, State::kAtIt}};
-  EXPECT_THAT(text(all), EndsWith("all ranks: 3 ranks of this machine are at it"));
+  EXPECT_THAT(text(all), EndsWith("all ranks: all 3 ranks of this machine have reached this point"));
   launch_.size = 5;
-  EXPECT_THAT(text(all), EndsWith("are at it; nothing is known of the 2 on other machines"));
+  EXPECT_THAT(text(all),
+              EndsWith("have reached this point; the state of the 2 on other machines is unknown"));
   launch_.local_size = 1;  // the launcher doesn't say
-  EXPECT_THAT(text(all), EndsWith("are at it; nothing is known of the 2 on other machines"));
-  EXPECT_THAT(text({}), EndsWith("all ranks: nothing is known of the 4 on other machines"));
+  EXPECT_THAT(text(all),
+              EndsWith("have reached this point; the state of the 2 on other machines is unknown"));
+  EXPECT_THAT(text({}), EndsWith("all ranks: the state of the 4 on other machines is unknown"));
   launch_.local_size = 5;
-  EXPECT_THAT(text({}), EndsWith("all ranks: nothing is known of the others"));
+  EXPECT_THAT(text({}), EndsWith("all ranks: the state of the others is unknown"));
 }
 
 /// What a watch has said, and how it has ended the run.
@@ -241,7 +242,7 @@ TEST_F(Watch, EndsAStartInWhichARankHasEnded) {
   EXPECT_EQ(ended.wait_for(milliseconds(1200)), std::future_status::timeout);
   lost.end();
   ASSERT_EQ(ended.wait_for(std::chrono::seconds(60)), std::future_status::ready);
-  EXPECT_THAT(ended.get(), HasSubstr("of the 2 ranks of this machine 1 isn't there"));
+  EXPECT_THAT(ended.get(), HasSubstr("of the 2 ranks of this machine, 1 is not running"));
 }
 
 TEST_F(Watch, AnEndInWhichRanksLeaveGoesOn) {
@@ -252,7 +253,7 @@ TEST_F(Watch, AnEndInWhichRanksLeaveGoesOn) {
   LaunchWatchOptions options = said.options(milliseconds(400));
   options.end_after_loss = milliseconds(50);
   const LaunchWatch watch(LaunchPhase::kEnd, launch, options, getpid());
-  EXPECT_THAT(text_of(said.told), HasSubstr("of the 2 ranks of this machine 1 isn't there"));
+  EXPECT_THAT(text_of(said.told), HasSubstr("of the 2 ranks of this machine, 1 is not running"));
   EXPECT_EQ(said.ended.get_future().wait_for(milliseconds(0)), std::future_status::timeout);
 }
 

@@ -146,7 +146,7 @@ TEST_P(MpiModule, NamesBothWhereTheLauncherIsAnotherMpis) {
   EXPECT_EQ(outcome.status, 3) << outcome.text;
   EXPECT_THAT(outcome.text,
               testing::ContainsRegex(fmt::format(
-                  "communication: \\[mpi\\] {} [0-9.]+ finds 1 rank where {}'s mpirun .* has started 2",
+                  "communication: \\[mpi\\] {} [0-9.]+ finds 1 rank, but {}'s mpirun .* has started 2",
                   spelled(other), spelled(GetParam()))));
   EXPECT_EQ(left(), 0);
 }

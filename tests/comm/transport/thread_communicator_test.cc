@@ -206,8 +206,10 @@ TEST(ThreadGroupErrors, RejectWrongArguments) {
   EXPECT_ERROR(make_thread_group(0), ErrorCode::kInvalidArgument, "a group of 0 ranks");
   const auto group = make_thread_group(1);
   std::array<std::byte, 64> data{};
-  EXPECT_ERROR(group[0]->broadcast(data, 1), ErrorCode::kInvalidArgument, "the root is one of its ranks");
-  EXPECT_ERROR(group[0]->broadcast(data, -1), ErrorCode::kInvalidArgument, "the root is one of its ranks");
+  EXPECT_ERROR(group[0]->broadcast(data, 1), ErrorCode::kInvalidArgument,
+               "the root must be one of its ranks");
+  EXPECT_ERROR(group[0]->broadcast(data, -1), ErrorCode::kInvalidArgument,
+               "the root must be one of its ranks");
   EXPECT_ERROR(group[0]->all_reduce(data.data(), 1, DType::kF16), ErrorCode::kInvalidArgument,
                "all_reduce adds f32, f64 or i64, not f16");
   EXPECT_ERROR(group[0]->all_reduce(data.data(), -1, DType::kF32), ErrorCode::kInvalidArgument,

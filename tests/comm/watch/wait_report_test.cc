@@ -86,21 +86,19 @@ TEST_F(Waiting, SeveralHaveASentenceEach) {
 TEST_F(Waiting, OfThoseWithoutAFileNothingIsClaimed) {
   ranks_[1].status.reset();
   ranks_[2].status.reset();
-  EXPECT_EQ(
-      wait_text(view()),
-      "nothing is known of ranks 1 and 2, which have no status in /shared/ranks as seen from host a: ended, "
-      "or on a machine that does not share this folder. Ranks 0 and 3 wait in collective 17 of step 812 of "
-      "epoch 3 "
-      "(sums of gradients, 1.05 MB), for 60 s so far.");
+  EXPECT_EQ(wait_text(view()),
+            "ranks 1 and 2 have no status in /shared/ranks as seen from host a: each of them has ended, or "
+            "its machine does not share this folder. Ranks 0 and 3 wait in collective 17 of step 812 of "
+            "epoch 3 (sums of gradients, 1.05 MB), for 60 s so far.");
   ranks_[1].status = status(3);
   ranks_[1].present = false;
-  EXPECT_THAT(wait_text(view()), HasSubstr("rank 1 has left the run. Nothing is known of rank 2, which has"));
+  EXPECT_THAT(wait_text(view()), HasSubstr("rank 1 has left the run. Rank 2 has no status in"));
 }
 
 TEST_F(Waiting, NobodyIsBlamedWhereAllHaveEntered) {
   EXPECT_THAT(wait_text(view()), HasSubstr("ranks 0, 1, 2 and 3 wait in collective 17"));
   EXPECT_THAT(wait_text(view()),
-              HasSubstr("All ranks have entered it, and nothing comes through between them."));
+              HasSubstr("All ranks have entered it, but no data arrives; check the network between them."));
   status(2).entered = 16;
   status(2).finished = 15;
   status(2).label = "results";
@@ -119,8 +117,8 @@ TEST_F(Waiting, NobodyIsBlamedWhereAllHaveEntered) {
 TEST_F(Waiting, AFolderThatHangsIsNamed) {
   EXPECT_EQ(wait_text(view(1, 58)),
             "rank 1 (host b, process 4711) waits in collective 17 of step 812 of epoch 3 (sums of gradients, "
-            "1.05 MB), for "
-            "60 s so far. What other ranks do can't be told: /shared/ranks has not answered for 58 s.");
+            "1.05 MB), for 60 s so far. The state of the other ranks is unknown: /shared/ranks has not "
+            "answered for 58 s.");
 }
 
 TEST_F(Waiting, TheLowestThatWaitsTells) {

@@ -67,7 +67,7 @@ TEST(Watchdog, NamesTheRankThatOthersWaitFor) {
     }
     group->barrier("the start");
     if (group->rank() == 0) {
-      EXPECT_TRUE(messages.wait_for("the ranks go on"));
+      EXPECT_TRUE(messages.wait_for("the run continues"));
     }
     group->barrier();
   });
@@ -76,7 +76,7 @@ TEST(Watchdog, NamesTheRankThatOthersWaitFor) {
   EXPECT_THAT(all.front(),
               AllOf(HasSubstr("rank 1 (host "), HasSubstr("has not entered collective 3 (the start); "),
                     HasSubstr("Ranks 0 and 2 wait, for ")));
-  EXPECT_THAT(all, testing::Contains(HasSubstr("collective 3 (the start) is done after ")));
+  EXPECT_THAT(all, testing::Contains(HasSubstr("collective 3 (the start) has completed after ")));
   EXPECT_FALSE(std::filesystem::exists(folder / "ranks")) << "files are removed at a good end";
 }
 

@@ -71,9 +71,9 @@ TEST(Collectives, OtherShapesDtypesAndRootsAreRefused) {
       [](const Group& group) {
         all_reduce(own(group, group->rank() == 0 ? Shape{3, 4} : Shape{2, 6}), group);
       },
-      "on rank 0, and all_reduce of 48 bytes of another dtype, shape, order or root on rank 1");
+      "on rank 0, but all_reduce of 48 bytes with another dtype, shape, order or root on rank 1");
   refused([](const Group& group) { broadcast(own(group, {2}), group->rank(), group); },
-          "on rank 0, and broadcast of 8 bytes of another dtype, shape, order or root on rank 1");
+          "on rank 0, but broadcast of 8 bytes with another dtype, shape, order or root on rank 1");
   refused(
       [](const Group& group) {
         all_gather(own(group, {2}, group->rank() == 0 ? DType::kF64 : DType::kI64), group);
@@ -84,7 +84,7 @@ TEST(Collectives, OtherShapesDtypesAndRootsAreRefused) {
         if (group->rank() == 0) all_reduce(own(group, {4}), group);
         if (group->rank() == 1) all_gather(own(group, {4}), group);
       },
-      "number 1 is all_reduce of 16 bytes on rank 0, and all_gather of 32 bytes on rank 1");
+      "call 1 is all_reduce of 16 bytes on rank 0, but all_gather of 32 bytes on rank 1");
 }
 
 TEST(Collectives, ASecondGradientGoesThroughABroadcastOnAllRanks) {

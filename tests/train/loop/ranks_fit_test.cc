@@ -85,18 +85,17 @@ TEST_P(RanksFit, MeetAtTheLastCommonStepAlsoWithinACallOfSeveral) {
 TEST_P(RanksFit, WhatTheFirstAloneMustNotDoIsRefused) {
   EXPECT_THAT(
       run(3, "stops").text,
-      HasSubstr("callback 'wrong' ends the training of 3 ranks (seen enough), but the first alone calls it"));
+      HasSubstr(
+          "callback 'wrong' ends the training of 3 ranks (seen enough), but only the first rank calls it"));
   EXPECT_THAT(lines("all-0"), testing::Contains("epoch 1"));
   const Outcome saves = run(3, "saves");
   EXPECT_NE(saves.status, 0);
-  EXPECT_THAT(saves.text, HasSubstr("callback 'wrong' saves, and is for the first rank alone"));
+  EXPECT_THAT(saves.text, HasSubstr("callback 'wrong' saves, but only the first rank calls it"));
 }
 
 TEST_P(RanksFit, WhatMustBeTheSameOnAllIsComparedBeforeTheFirstStep) {
-  EXPECT_THAT(
-      run(1, "rows").text,
-      HasSubstr("rank 1 has 4 batches of data, 4 an epoch, 0 of validation data, rank 0 has 6 batches of "
-                "data, 6 an epoch"));
+  EXPECT_THAT(run(1, "rows").text, HasSubstr("rank 1 has 4 batches of data, 4 per epoch, 0 of validation "
+                                             "data, rank 0 has 6 batches of data, 6 per epoch"));
   EXPECT_THAT(run(1, "recorder").text, HasSubstr("rank 1 has no recorder, rank 0 has a recorder"));
   EXPECT_THAT(run(1, "alone").text,
               HasSubstr("rank 1 has callbacks of all ranks: all, rank 0 has callbacks of all "
@@ -118,7 +117,8 @@ TEST_P(RanksFit, WhatACallbackOfOneRankEndsEndsOnAll) {
 }
 
 TEST_P(RanksFit, WeightsThatDifferEndTheEpoch) {
-  EXPECT_THAT(run(3, "rates").text, HasSubstr("after epoch 1 'kernel' of rank 1 isn't what it is on rank 0"));
+  EXPECT_THAT(run(3, "rates").text,
+              HasSubstr("after epoch 1, 'kernel' of rank 1 differs from that of rank 0"));
 }
 
 TEST_P(RanksFit, EndTogetherWhereTheLossOfOneIsNotFinite) {
@@ -149,8 +149,8 @@ TEST_P(RanksFit, TheOneThatKeepsMpiFromEndingIsNamedAndTheRunEnds) {
   EXPECT_NE(outcome.status, 0);
   EXPECT_NE(outcome.status, 124) << "not ended";
   EXPECT_THAT(outcome.text,
-              testing::ContainsRegex("isochron: rank [02] of 3 has been ending MPI for [0-9.]+ s, "
-                                     "which takes all ranks: rank 1 .process [0-9]+. is stopped"));
+              testing::ContainsRegex("isochron: rank [02] of 3 has been ending MPI for [0-9.]+ s, which "
+                                     "needs all ranks: rank 1 .process [0-9]+. is stopped"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Mpi, RanksFit,
