@@ -21,8 +21,7 @@ const std::string* kept_name(std::string_view name) {
   const std::scoped_lock lock(mutex);
   if (const auto at = names->find(name); at != names->end()) return found = &*at;
   require(names->size() < kMaxElementNames, ErrorCode::kInvalidArgument, "element",
-          "more than {} different names of tensors; names say what a tensor is, not which element it is of",
-          kMaxElementNames);
+          "more than {} different names of tensors; use the same names in every element", kMaxElementNames);
   return found = &*names->emplace(name).first;
 }
 
@@ -44,7 +43,7 @@ Element::Element(std::initializer_list<std::pair<std::string_view, Tensor>> fiel
 }
 
 void Element::add(std::string_view name, Tensor tensor) {
-  require(size_ < kMaxElementTensors, ErrorCode::kInvalidArgument, "element", "holds at most {} tensors",
+  require(size_ < kMaxElementTensors, ErrorCode::kInvalidArgument, "element", "contains at most {} tensors",
           kMaxElementTensors);
   require(!contains(name), ErrorCode::kInvalidArgument, "element", "the name '{}' appears twice", name);
   std::construct_at(field(size_), Field{kept_name(name), std::move(tensor)});
@@ -64,7 +63,7 @@ int Element::index_of(std::string_view name) const {
   }
   std::string known;
   for (int i = 0; i < size_; ++i) known += fmt::format("{}'{}'", i ? ", " : "", *field(i)->name);
-  fail(ErrorCode::kInvalidArgument, "element", "has no '{}'; its names are {}", name, known);
+  fail(ErrorCode::kInvalidArgument, "element", "has no tensor '{}'; its names are {}", name, known);
 }
 
 void Element::throw_out_of_range(int index) const {

@@ -125,8 +125,8 @@ void ReadMemory::hold(size_t bytes) {
   BudgetAllocator& budget = budget_allocator();
   if (bytes > bytes_ && !budget.try_claim(bytes - bytes_)) {
     fail(ErrorCode::kOutOfMemory, where_,
-         "holding its content takes {} bytes or more, beyond the budget of {} bytes, of which {} are in use; "
-         "raise it with data::set_memory_budget or the environment's {}{}{}",
+         "reading its content takes at least {} bytes, which exceeds the budget of {} bytes, of which {} are "
+         "in use; raise the budget with data::set_memory_budget or the environment variable {}{}{}",
          bytes, budget.limit_bytes(), budget.live_bytes(), kVariable, instead_.empty() ? "" : ", or use ",
          instead_);
   }

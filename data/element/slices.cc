@@ -14,7 +14,7 @@ SliceSource::SliceSource(const Element& tensors) : tensors_(tensors) {
     require(tensor.rank() >= 1, ErrorCode::kInvalidArgument, kWhere, "'{}' is a scalar; it has no rows",
             name);
     require(tensor.contiguous(), ErrorCode::kInvalidArgument, kWhere,
-            "'{}' is strided; pass contiguous() of it", name);
+            "'{}' is not contiguous; pass its contiguous() copy", name);
     require(tensor.extent(0) == tensors[0].extent(0), ErrorCode::kShapeMismatch, kWhere,
             "'{}' has {} rows, '{}' has {}; all tensors need the same first extent", tensors.name(0),
             tensors[0].extent(0), name, tensor.extent(0));
@@ -22,7 +22,7 @@ SliceSource::SliceSource(const Element& tensors) : tensors_(tensors) {
     layout_.specs.push_back({tensor.dtype(), Shape(tensor.shape().span().subspan(1))});
   }
   rows_ = tensors[0].extent(0);
-  require(rows_ > 0, ErrorCode::kInvalidArgument, kWhere, "the dataset is empty: {} has no row",
+  require(rows_ > 0, ErrorCode::kInvalidArgument, kWhere, "the dataset is empty: {} has no rows",
           tensors.str());
 }
 

@@ -52,7 +52,7 @@ struct PaddedCopy {
 
 void require_contiguous(const Element& element, int index, std::string_view where) {
   require(element[index].contiguous(), ErrorCode::kInvalidArgument, where,
-          "'{}' of an element is strided; give contiguous() of it", element.name(index));
+          "'{}' of an element is not contiguous; return its contiguous() copy", element.name(index));
 }
 
 void copy_tensor(const Element& element, int index, std::byte* to, std::string_view where) {

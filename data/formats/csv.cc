@@ -95,7 +95,7 @@ void CsvReader::select_columns() {
 
 bool CsvReader::next(std::span<double> row) {
   require(row.size() == columns(), ErrorCode::kInvalidArgument, stream_.where(),
-          "rows give {} numbers, there is room for {}", columns(), row.size());
+          "rows have {} numbers, but there is room for {}", columns(), row.size());
   if (!waiting_ && !scanner_.next_row()) return false;
   waiting_ = false;
   require(scanner_.fields() == file_columns_, ErrorCode::kBadFormat, stream_.where(),

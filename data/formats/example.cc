@@ -56,10 +56,11 @@ ExampleParser::ExampleParser(std::vector<FeatureSpec> specs)
         std::none_of(specs_.begin(), spec, [&](auto& other) { return other.name == spec->name; });
     require(is_new, ErrorCode::kInvalidArgument, "ExampleParser", "feature '{}' is named twice", spec->name);
     require(spec->shape || !spec->missing, ErrorCode::kInvalidArgument, "ExampleParser",
-            "feature '{}' has any length, so it needs no value for when it is absent", spec->name);
+            "feature '{}' has variable length, so it takes no default value for records without it",
+            spec->name);
     if (spec->shape) static_cast<void>(TensorSpec{dtype_of_kind(spec->kind), *spec->shape}.size_bytes());
     require(!spec->missing || represents(spec->kind, *spec->missing), ErrorCode::kInvalidArgument,
-            "ExampleParser", "feature '{}' can't hold the value {} for when it is absent", spec->name,
+            "ExampleParser", "feature '{}' can't represent its default value {}", spec->name,
             spec->missing.value_or(0));
   }
   message_->found.resize(specs_.size());
@@ -70,7 +71,7 @@ ExampleParser::~ExampleParser() = default;
 TensorSpec ExampleParser::tensor_spec(size_t feature) const {
   const FeatureSpec& spec = specs_.at(feature);
   require(spec.shape.has_value(), ErrorCode::kInvalidArgument, "ExampleParser",
-          "feature '{}' has any length, so its tensors have no fixed shape", spec.name);
+          "feature '{}' has variable length, so its tensors have no fixed shape", spec.name);
   return {dtype_of_kind(spec.kind), *spec.shape};
 }
 
@@ -85,11 +86,11 @@ void ExampleParser::parse(std::span<const std::byte> example, const ExamplePlace
   std::fill(message_->found.begin(), message_->found.end(), nullptr);
   const bool whole = example.size() <= INT_MAX &&
                      message_->example.ParseFromArray(example.data(), static_cast<int>(example.size()));
-  demand(whole, "{} bytes that are no whole Example", example.size());
+  demand(whole, "the record of {} bytes is not a complete Example", example.size());
   for (const wire::FeatureEntry& entry : message_->example.features().feature()) {
     for (size_t i = 0; i < specs_.size(); ++i) {
       if (entry.key() != specs_[i].name) continue;
-      demand(message_->found[i] == nullptr, "feature '{}' is there twice", specs_[i].name);
+      demand(message_->found[i] == nullptr, "feature '{}' appears twice", specs_[i].name);
       message_->found[i] = &entry.value();
     }
   }
@@ -103,7 +104,7 @@ void ExampleParser::parse(std::span<const std::byte> example, const ExamplePlace
       demand(!spec.shape || spec.missing, "feature '{}' is absent", spec.name);
       continue;
     }
-    demand(has(*feature, spec.kind), "feature '{}' holds no {}", spec.name, kind_name(spec.kind));
+    demand(has(*feature, spec.kind), "feature '{}' contains no {}", spec.name, kind_name(spec.kind));
     if (!spec.shape) continue;
     const auto expected = static_cast<size_t>(spec.shape->elems());
     if (spec.kind == FeatureKind::kBytes) {
@@ -112,14 +113,14 @@ void ExampleParser::parse(std::span<const std::byte> example, const ExamplePlace
     const size_t got = spec.kind == FeatureKind::kBytes   ? string(i, 0).size()
                        : spec.kind == FeatureKind::kInt64 ? ints(i).size()
                                                           : floats(i).size();
-    demand(got == expected, "feature '{}' has {} {}; expected {} of them", spec.name, got,
+    demand(got == expected, "feature '{}' has {} {}; expected {}", spec.name, got,
            spec.kind == FeatureKind::kBytes ? "bytes" : "values", expected);
   }
 }
 
 const FeatureSpec& ExampleParser::spec_of(size_t feature, FeatureKind kind) const {
   const FeatureSpec& spec = specs_.at(feature);
-  require(spec.kind == kind, ErrorCode::kInvalidArgument, "ExampleParser", "feature '{}' holds {}, not {}",
+  require(spec.kind == kind, ErrorCode::kInvalidArgument, "ExampleParser", "feature '{}' contains {}, not {}",
           spec.name, kind_name(spec.kind), kind_name(kind));
   return spec;
 }
@@ -147,14 +148,15 @@ size_t ExampleParser::strings(size_t feature) const {
 
 std::string_view ExampleParser::string(size_t feature, size_t index) const {
   require(index < strings(feature), ErrorCode::kOutOfRange, "ExampleParser",
-          "feature '{}' has {} strings, there is none at {}", specs_[feature].name, strings(feature), index);
+          "feature '{}' has {} strings; there is none at index {}", specs_[feature].name, strings(feature),
+          index);
   return message_->found[feature]->bytes_list().value(static_cast<int>(index));
 }
 
 void ExampleParser::copy(size_t feature, std::span<std::byte> into) const {
   const TensorSpec spec = tensor_spec(feature);
   require(into.size() == spec.size_bytes(), ErrorCode::kInvalidArgument, "ExampleParser",
-          "feature '{}' has {} bytes, the memory for it {}", specs_[feature].name, spec.size_bytes(),
+          "feature '{}' has {} bytes, but the memory for it has {}", specs_[feature].name, spec.size_bytes(),
           into.size());
   if (message_->found[feature] == nullptr) {
     const double value = specs_[feature].missing.value_or(0);
@@ -192,7 +194,8 @@ Tensor ExampleParser::tensor(size_t feature) const {
       break;
   }
   require(strings(feature) == 1, ErrorCode::kInvalidArgument, "ExampleParser",
-          "feature '{}' has {} strings; one makes a tensor", spec.name, strings(feature));
+          "feature '{}' has {} strings; only a single string can become a tensor", spec.name,
+          strings(feature));
   const std::string_view text = string(feature, 0);
   return of(text.data(), text.size(), DType::kU8);
 }
@@ -204,7 +207,7 @@ struct ExampleBuilder::Message {
     auto& features = *example.mutable_features();
     for (const wire::FeatureEntry& entry : features.feature()) {
       require(entry.key() != name, ErrorCode::kInvalidArgument, "ExampleBuilder",
-              "feature '{}' is there already", name);
+              "feature '{}' was already added", name);
     }
     wire::FeatureEntry& entry = *features.add_feature();
     entry.set_key(name.data(), name.size());
@@ -231,7 +234,7 @@ void ExampleBuilder::add(std::string_view name, std::span<const std::string_view
 void ExampleBuilder::serialize(std::string& into) const {
   const size_t bytes = message_->example.ByteSizeLong();
   require(bytes <= INT_MAX, ErrorCode::kUnsupported, "ExampleBuilder",
-          "an example holds less than 2 GiB, this one has {} bytes; split it", bytes);
+          "an example must be smaller than 2 GiB, but this one has {} bytes; split it", bytes);
   message_->example.SerializeToString(&into);
 }
 

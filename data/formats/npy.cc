@@ -144,8 +144,7 @@ NpyHeader parse_header(ByteReader& reader) {
   const uint32_t length = major == 1 ? reader.take_le<uint16_t>("the header's length")
                                      : reader.take_le<uint32_t>("the header's length");
   if (length > kMostHeaderBytes) {
-    reader.refuse("the header has {} bytes, more than the {} that an array's may have", length,
-                  kMostHeaderBytes);
+    reader.refuse("the header has {} bytes; expected at most {}", length, kMostHeaderBytes);
   }
   const std::string_view text = reader.take_text(length, "the header");
   return NpyDictionary(text, reader).parse();
@@ -212,7 +211,7 @@ NpyParts parse_parts(std::span<const std::byte> begin, uint64_t file_bytes, cons
     reader.refuse("expected {} bytes of elements, got {}; is the file truncated?", size_bytes, left);
   }
   if (size_bytes < left) {
-    reader.refuse("{} bytes follow the array of {}", left - size_bytes, header.spec.str());
+    reader.refuse("{} unexpected bytes follow the array of {}", left - size_bytes, header.spec.str());
   }
   return {header, reader.offset(), size_bytes};
 }

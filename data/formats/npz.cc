@@ -140,7 +140,7 @@ NpzFile parse_npz(std::span<const std::byte> bytes, const std::string& where) {
     const zip_stat_t entry = stat_of(archive.get(), i, where);
     std::string name = entry.name;
     require(name.ends_with(kSuffix) && name.size() > kSuffix.size(), ErrorCode::kBadFormat, where,
-            "entry '{}' is no array; expected a name ending in {}", name, kSuffix);
+            "entry '{}' is not an array; expected a name ending in {}", name, kSuffix);
     name.resize(name.size() - kSuffix.size());
     require(names.insert(name).second, ErrorCode::kBadFormat, where, "entry '{}' appears twice", entry.name);
     arrays.emplace_back(name, read_entry(archive.get(), entry, where, memory));

@@ -108,7 +108,7 @@ std::vector<int64_t> Text::encode(std::string_view text) const {
   for (const char byte : text) {
     const size_t at = vocabulary.find(byte);
     require(at != std::string::npos, ErrorCode::kOutOfRange, "text",
-            "byte {} does not occur in the text and so is no token", static_cast<unsigned char>(byte));
+            "byte {} does not occur in the text, so it is not a token", static_cast<unsigned char>(byte));
     tokens.push_back(static_cast<int64_t>(at));
   }
   return tokens;

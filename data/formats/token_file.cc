@@ -62,7 +62,7 @@ void TokenFile::read(int64_t row, std::span<std::byte> into) const {
           "row {} lies outside the {} rows", row, rows());
   const size_t row_bytes = dtype_size(dtype_of_tokens(options_.type)) * static_cast<size_t>(options_.window);
   require(into.size() == row_bytes, ErrorCode::kInvalidArgument, "TokenFile",
-          "a row has {} bytes, the memory for it {}", row_bytes, into.size());
+          "a row has {} bytes, but the memory for it has {}", row_bytes, into.size());
   read_window(row * options_.stride, into);
 }
 
@@ -70,9 +70,9 @@ void TokenFile::read_window(int64_t start, std::span<std::byte> into) const {
   const size_t token_bytes = dtype_size(dtype_of_tokens(options_.type)), stored = stored_bytes(options_.type);
   const auto count = static_cast<int64_t>(into.size() / token_bytes);
   require(into.size() % token_bytes == 0, ErrorCode::kInvalidArgument, "TokenFile",
-          "a token has {} bytes, the memory {}", token_bytes, into.size());
+          "a token has {} bytes, but the memory has {}", token_bytes, into.size());
   require(start >= 0 && count <= tokens_ && start <= tokens_ - count, ErrorCode::kOutOfRange,
-          file_.path().native(), "tokens {} and the {} after it lie outside the {} tokens", start, count,
+          file_.path().native(), "token {} and the {} after it lie outside the {} tokens", start, count,
           tokens_);
   const uint64_t offset = options_.header_bytes + static_cast<uint64_t>(start) * stored;
   // As the file has them they need no more room than the result; from its end they are widened in place, none

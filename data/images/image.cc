@@ -29,14 +29,14 @@ void admit(const void* context, const ImageInfo& info, uint64_t least_file_bytes
           "the image has {} x {} pixels; the limits are {} a side and {} in all", height, width,
           asked.limits.max_side, asked.limits.max_pixels);
   require(least_file_bytes <= asked.file.size(), ErrorCode::kBadFormat, asked.where,
-          "{} bytes can't hold the {} x {} pixels that the header promises; is the file truncated?",
+          "{} bytes are too few for the {} x {} pixels that the header declares; is the file truncated?",
           asked.file.size(), height, width);
   if (asked.into == nullptr) return;
   const auto bytes =
       static_cast<size_t>(height) * static_cast<size_t>(width) * static_cast<size_t>(asked.channels);
   require(asked.into->size() == bytes, ErrorCode::kInvalidArgument, asked.where,
-          "an image of ({}, {}, {}) has {} bytes, the memory for it {}", height, width, asked.channels, bytes,
-          asked.into->size());
+          "an image of ({}, {}, {}) has {} bytes, but the memory for it has {}", height, width,
+          asked.channels, bytes, asked.into->size());
 }
 
 ImageInfo run(const Admission& asked) {
@@ -60,7 +60,7 @@ ImageInfo run(const Admission& asked) {
     } else if (begins_with({0x89, 'P', 'N', 'G'})) {
       done = internal::decode_png(request, info, error);
     } else {
-      fail(ErrorCode::kBadFormat, asked.where, "begins neither as a JPEG nor as a PNG file does");
+      fail(ErrorCode::kBadFormat, asked.where, "is neither a JPEG nor a PNG file");
     }
   }
   require(done, error.code, asked.where, "{} ({})", error.text.data(),

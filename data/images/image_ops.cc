@@ -120,11 +120,14 @@ void normalize_image(ImageView<const Pixel> from, ImageView<float> to, std::span
   const auto channels = static_cast<size_t>(std::max<int64_t>(from.channels, 0));
   if (from.height != to.height || from.width != to.width || from.channels != to.channels ||
       mean.size() != channels || deviation.size() != channels) {
-    fail(ErrorCode::kShapeMismatch, "normalize", "images of {} and {} with {} means and {} deviations",
+    fail(ErrorCode::kShapeMismatch, "normalize",
+         "expected images of equal size, and a mean and a standard deviation for each channel, got {} and {} "
+         "with {} means and {} standard deviations",
          size_text(from), size_text(to), mean.size(), deviation.size());
   }
   for (const float value : deviation) {
-    require(value != 0, ErrorCode::kInvalidArgument, "normalize", "a deviation of 0 divides by zero");
+    require(value != 0, ErrorCode::kInvalidArgument, "normalize",
+            "a standard deviation is 0, which would divide by zero");
   }
   for (int64_t y = 0; y < from.height; ++y) {
     const Pixel* pixel = from.row(y);

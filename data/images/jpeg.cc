@@ -50,7 +50,7 @@ void on_progress(j_common_ptr info) {
   auto* decoder = reinterpret_cast<j_decompress_ptr>(info);
   if (decoder->input_scan_number > kMostScans) {
     auto* errors = reinterpret_cast<Errors*>(info->err);
-    say(*errors->error, "has more scans than any picture needs");
+    say(*errors->error, "has more scans than any image needs");
     longjmp(errors->jump, 1);
   }
 }
@@ -166,7 +166,7 @@ bool decode_jpeg(const DecodeRequest& request, ImageInfo& info, CodecError& erro
   if (header.num_components != 1 && header.num_components != 3) {
     return refuse(error, "has neither 1 nor 3 components; CMYK must be converted first");
   }
-  if (header.arith_code) return refuse(error, "has arithmetic coding; save it with Huffman coding");
+  if (header.arith_code) return refuse(error, "uses arithmetic coding; save it with Huffman coding");
   info.height = header.image_height;
   info.width = header.image_width;
   info.channels = header.num_components;

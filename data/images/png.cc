@@ -78,7 +78,7 @@ bool read_png_pixels(PngDecoder& decoder, int channels, std::span<std::byte> int
   png_read_update_info(decoder.png, decoder.info);
   const size_t row_bytes = png_get_rowbytes(decoder.png, decoder.info);
   const uint32_t height = png_get_image_height(decoder.png, decoder.info);
-  if (row_bytes * height != into.size()) png_error(decoder.png, "has another layout than its header says");
+  if (row_bytes * height != into.size()) png_error(decoder.png, "has a layout that differs from its header");
   read_png_rows(decoder.png, into.data(), row_bytes, height, passes);
   png_read_end(decoder.png, nullptr);
   return true;

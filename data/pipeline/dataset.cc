@@ -61,7 +61,7 @@ void rethrow_in_stage(std::string_view stage, int number, const Position& positi
   } catch (const std::exception& error) {
     refuse(ErrorCode::kInvalidArgument, error.what());
   } catch (...) {
-    refuse(ErrorCode::kInvalidArgument, "the function threw something that is no exception");
+    refuse(ErrorCode::kInvalidArgument, "the function threw something that is not a std::exception");
   }
   __builtin_unreachable();
 }
@@ -96,7 +96,7 @@ Dataset::Dataset(const Element& sources) : Dataset(std::make_shared<SliceSource>
 
 Dataset::Dataset(std::shared_ptr<const RowSource> rows) {
   require(rows != nullptr && rows->rows() > 0, ErrorCode::kInvalidArgument, "dataset",
-          "the source has no row");
+          "the source has no rows");
   auto recipe = std::make_shared<Recipe>();
   recipe->size = rows->rows();
   recipe->levels.push_back({.inputs = {rows->layout()}, .memory = rows->layout()});
@@ -106,10 +106,10 @@ Dataset::Dataset(std::shared_ptr<const RowSource> rows) {
 
 Dataset::Dataset(std::shared_ptr<const StreamSource> stream) {
   require(stream != nullptr && !stream->layouts().empty(), ErrorCode::kInvalidArgument, "dataset",
-          "the source names no layout");
+          "the source declares no layout");
   auto recipe = std::make_shared<Recipe>();
   recipe->size = stream->size();
-  require(recipe->size != 0, ErrorCode::kInvalidArgument, "dataset", "the source has no element");
+  require(recipe->size != 0, ErrorCode::kInvalidArgument, "dataset", "the source has no elements");
   recipe->levels.push_back({.inputs = stream->layouts(), .memory = merged(stream->layouts())});
   recipe->stream = std::move(stream);
   recipe_ = std::move(recipe);
@@ -133,7 +133,8 @@ Dataset Dataset::map_into(std::vector<std::string> names, Signature signature, I
                           MapOptions options) const {
   require(function != nullptr, ErrorCode::kInvalidArgument, "map_into", "the function is empty");
   require(!names.empty() && names.size() == signature.size(), ErrorCode::kInvalidArgument, "map_into",
-          "{} names, {} specs; expected as many, at least one", names.size(), signature.size());
+          "{} names and {} specs; expected one spec per name, and at least one", names.size(),
+          signature.size());
   require(options.result.empty(), ErrorCode::kInvalidArgument, "map_into",
           "the result is declared by the signature, not in the options");
   MapStage map{.number = recipe_->stages + 1, .into = std::move(function)};
@@ -328,7 +329,7 @@ Dataset Dataset::shard(int64_t shards, int64_t index, int64_t block) const {
 
 Dataset Dataset::cache(size_t limit_bytes) const {
   require(recipe_->size != kInfinite, ErrorCode::kInvalidArgument, "cache",
-          "the dataset has no end; take() as many elements as shall be kept");
+          "the dataset has no end; limit it with take()");
   require(recipe_->results().size() == 1, ErrorCode::kInvalidArgument, "cache",
           "elements have {} different signatures; cache before batch", recipe_->results().size());
   require_fixed(*recipe_, "cache");
@@ -397,9 +398,10 @@ Dataset::Iterator::Iterator(Loader& loader)
     : loader_(&loader), epoch_(loader.epoch()), loop_(loader.loop()), element_(loader.next()) {}
 
 Dataset::Iterator& Dataset::Iterator::operator++() {
-  require(loader_->loop() == loop_, ErrorCode::kStale, "dataset",
-          "this loop is over epoch {}, but another, over epoch {}, was begun; use one loop at a time", epoch_,
-          loader_->epoch());
+  require(
+      loader_->loop() == loop_, ErrorCode::kStale, "dataset",
+      "this loop is over epoch {}, but another loop, over epoch {}, has begun since; use one loop at a time",
+      epoch_, loader_->epoch());
   element_ = loader_->next();
   return *this;
 }

@@ -135,10 +135,10 @@ const Element& ElementBuilder::stack(std::span<const int64_t> indices, const Pos
   const bool full = level_.marks_valid || elems == level_.batch_elems;
   const bool planned =
       full || (level_.inputs.size() > kOdd && level_.inputs[kOdd].specs[0].shape[0] == elems);
-  require(
-      planned, ErrorCode::kShapeMismatch, "batch",
-      "a batch of {} elements instead of {}; the source gave another number of elements than its size() says",
-      elems, level_.batch_elems);
+  require(planned, ErrorCode::kShapeMismatch, "batch",
+          "a batch of {} elements instead of {}; the number of elements that the source yields differs from "
+          "its size()",
+          elems, level_.batch_elems);
   const Layout& layout = level_.inputs[full ? kFull : kOdd];
   if (!layout.fixed()) {
     stack_ragged(indices, position);

@@ -62,10 +62,10 @@ class SampleIndices {
 
 Layout checked_layout(const Element& result) {
   require(result.size() > 0, ErrorCode::kInvalidArgument, "map",
-          "the function gives an element without tensors");
+          "the function returned an element without tensors");
   for (int i = 0; i < result.size(); ++i) {
     require(result[i].defined() && !result[i].is_value(), ErrorCode::kInvalidArgument, "map",
-            "the function leaves '{}' without content", result.name(i));
+            "the function returned '{}' without content", result.name(i));
   }
   return Layout::of(result);
 }
@@ -102,7 +102,7 @@ std::vector<Layout> infer_results(const Recipe& recipe, const MapStage& map, con
   }
   if (declared.empty()) return results;
   require(declared.size() == results[kFull].specs.size(), ErrorCode::kInvalidArgument, "map",
-          "{} tensors are declared, the function gives {}", declared.size(), results[kFull].str());
+          "{} tensors are declared, but the function returned {}", declared.size(), results[kFull].str());
   return declared_results(recipe, {results[kFull].names, declared});
 }
 
@@ -120,25 +120,25 @@ Layout padded_layout(const Layout& layout, const PaddedBatchOptions& options, st
   const auto index_of = [&](const std::string& name) {
     const auto found = std::ranges::find(layout.names, name);
     require(found != layout.names.end(), ErrorCode::kInvalidArgument, "padded_batch",
-            "an element has no '{}'; it is {}", name, layout.str());
+            "an element has no tensor '{}'; it is {}", name, layout.str());
     return static_cast<size_t>(found - layout.names.begin());
   };
   for (const auto& [name, shape] : options.shapes) {
     TensorSpec& spec = result.specs[index_of(name)];
     require(shape.rank() == spec.shape.rank(), ErrorCode::kInvalidArgument, "padded_batch",
-            "'{}' is {}, its padded shape {}; the ranks must be equal", name, spec.str(), shape.str());
+            "'{}' is {}, but its padded shape is {}; the ranks must be equal", name, spec.str(), shape.str());
     for (int axis = 0; axis < shape.rank(); ++axis) {
       const bool fits =
           spec.shape[axis] == kAnyExtent || shape[axis] == kAnyExtent || shape[axis] >= spec.shape[axis];
-      require(fits, ErrorCode::kInvalidArgument, "padded_batch", "'{}' is {}, more than its padded shape {}",
-              name, spec.str(), shape.str());
+      require(fits, ErrorCode::kInvalidArgument, "padded_batch",
+              "'{}' is {}, which exceeds its padded shape {}", name, spec.str(), shape.str());
       if (shape[axis] != kAnyExtent) spec.shape[axis] = shape[axis];
     }
   }
   for (const auto& [name, value] : options.padding) {
     const size_t i = index_of(name);
     require(holds(result.specs[i].dtype, value), ErrorCode::kInvalidArgument, "padded_batch",
-            "'{}' is {}, which {} isn't a value of", name, result.specs[i].str(), value);
+            "'{}' is {}, which can't represent the padding value {}", name, result.specs[i].str(), value);
     padding[i] = value;
   }
   return result;
@@ -152,7 +152,7 @@ const Element& first_element(const std::shared_ptr<const Recipe>& recipe, std::u
   loader = std::make_unique<Loader>(std::move(plain));
   loader->begin_epoch();
   const Element* first = loader->next();
-  require(first != nullptr, ErrorCode::kInvalidArgument, where, "the dataset gives no element to learn from");
+  require(first != nullptr, ErrorCode::kInvalidArgument, where, "the dataset yields no element");
   return *first;
 }
 

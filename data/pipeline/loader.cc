@@ -157,7 +157,7 @@ void Loader::start_threads() {
     }
   } catch (const std::system_error& error) {
     if (!threads_.empty()) return;  // fewer will do
-    fail(ErrorCode::kOutOfMemory, "prefetch", "the system refuses a thread: {}", error.what());
+    fail(ErrorCode::kOutOfMemory, "prefetch", "cannot start a thread: {}", error.what());
   }
 }
 

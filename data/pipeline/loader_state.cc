@@ -123,8 +123,8 @@ void require_same_sharding(StateReader& state, const Recipe& recipe, bool sharde
   }
   const std::optional<Sharding> here = last_sharding(recipe);
   require(by == here, ErrorCode::kInvalidArgument, kWhere,
-          "what a dataset over a stream, or of elements in any order, has under way is that of one shard: "
-          "expected {}, got a state of {}; shard as before, or begin an epoch anew",
+          "the state of a dataset over a stream, or with elements in any order, belongs to one shard: "
+          "expected {}, got a state of {}; shard as before, or start from the beginning of an epoch",
           described(here), described(by));
 }
 
@@ -142,7 +142,7 @@ void save_error(StateWriter& state, const std::exception_ptr& error) {
   } catch (...) {
     state.put(static_cast<int64_t>(ErrorCode::kInvalidArgument));
     state.put_text("dataset");
-    state.put_text("something was thrown that is no exception");
+    state.put_text("something was thrown that is not a std::exception");
   }
 }
 

@@ -313,7 +313,7 @@ class CachedRows final : public RowSource {
               all, limit_bytes);
       add(*element);
     }
-    require(rows_ > 0, ErrorCode::kInvalidArgument, "cache", "the dataset gives no element");
+    require(rows_ > 0, ErrorCode::kInvalidArgument, "cache", "the dataset yields no element");
   }
 
   const Layout& layout() const override { return layout_; }

@@ -55,7 +55,7 @@ void check_digits(const CsvTable& table, const std::string& where) {
 
 std::chrono::sys_days day_of(int32_t date, const std::string& where) {
   const auto calendar = std::chrono::year(date / 10000) / (date / 100 % 100) / (date % 100);
-  require(calendar.ok(), ErrorCode::kBadFormat, where, "{} is no date; expected YYYYMMDD", date);
+  require(calendar.ok(), ErrorCode::kBadFormat, where, "{} is not a date; expected YYYYMMDD", date);
   return std::chrono::sys_days(calendar);
 }
 

@@ -25,7 +25,7 @@ class FileSource final : public StreamSource {
  public:
   FileSource(Paths files, Layout layout, Format format)
       : files_(std::move(files)), layouts_{std::move(layout)}, format_(std::move(format)) {
-    require(!files_.empty(), ErrorCode::kInvalidArgument, "dataset", "names no file");
+    require(!files_.empty(), ErrorCode::kInvalidArgument, "dataset", "the list of files is empty");
   }
   const std::vector<Layout>& layouts() const override { return layouts_; }
   int64_t size() const override { return kUnknown; }
@@ -286,14 +286,15 @@ class ImageRows final : public RowSource {
 class NpyRows final : public RowSource {
  public:
   explicit NpyRows(const std::vector<std::pair<std::string, std::filesystem::path>>& files) {
-    require(!files.empty(), ErrorCode::kInvalidArgument, "from_npy", "names no file");
+    require(!files.empty(), ErrorCode::kInvalidArgument, "from_npy", "the list of files is empty");
     Fingerprint print;
     print.add("npy");
     for (const auto& [name, path] : files) {
       print.add(name).add(path.filename().string());
       const NpyFile& array = *arrays_.emplace_back(std::make_unique<NpyFile>(path));
       const Shape& shape = array.spec().shape;
-      require(shape.rank() >= 1, ErrorCode::kBadFormat, path.string(), "holds a scalar; it has no rows");
+      require(shape.rank() >= 1, ErrorCode::kBadFormat, path.string(),
+              "contains a scalar, which has no rows");
       if (arrays_.size() == 1) rows_ = shape[0];
       require(shape[0] == rows_, ErrorCode::kShapeMismatch, path.string(),
               "has {} rows, the first file has {}", shape[0], rows_);
@@ -350,7 +351,7 @@ Dataset from_text_lines(Paths files, const TextLineOptions& options) {
 }
 
 Dataset from_csv(Paths files, const CsvOptions& options) {
-  require(!files.empty(), ErrorCode::kInvalidArgument, "from_csv", "names no file");
+  require(!files.empty(), ErrorCode::kInvalidArgument, "from_csv", "the list of files is empty");
   const CsvReader first(files[0], options);
   const size_t columns = first.columns();
   CsvFormat format{options, columns, first.names()};

@@ -51,7 +51,7 @@ class IdxReader {
     ReadMemory memory(stream_.where());
     std::vector<std::byte> content = take_all(bytes, memory);
     if (const size_t more = stream_.peek().size(); more > 0) {
-      refuse(stream_.position(), "something follows the array of {}", shape.str());
+      refuse(stream_.position(), "unexpected bytes follow the array of {}", shape.str());
     }
     memory.add(TensorSpec{type->dtype, shape}.size_bytes());
     return tensor_of(content, *type, shape);
@@ -148,7 +148,7 @@ LabelledImages load_part(const fs::path& folder, const std::string& part) {
   require(numbers.dtype() == DType::kU8 && numbers.rank() == 1, ErrorCode::kBadFormat, label_path.string(),
           "expected labels as u8 (N), got {}", numbers.spec().str());
   require(numbers.extent(0) == pixels.extent(0), ErrorCode::kBadFormat, label_path.string(),
-          "expected {} labels, one an image, got {}", pixels.extent(0), numbers.extent(0));
+          "expected {} labels, one per image, got {}", pixels.extent(0), numbers.extent(0));
   const TensorSpec image_spec{DType::kF32, {pixels.extent(0), pixels.extent(1), pixels.extent(2), 1}};
   ReadMemory memory(image_path.native());
   memory.hold(checked_add(pixels.size_bytes(), image_spec.size_bytes()));

@@ -75,19 +75,20 @@ ImageFolder::ImageFolder(const fs::path& folder, const ImageFolderOptions& optio
     const auto label = static_cast<int64_t>(classes_.size());
     std::vector<fs::path> images = images_below(class_folder);
     require(!images.empty(), ErrorCode::kBadFormat, class_folder.string(),
-            "holds no image (.jpg, .jpeg, .png), but would be a class");
+            "contains no image (.jpg, .jpeg, .png); every folder is a class and needs at least one");
     for (fs::path& path : images) files_.push_back({std::move(path), label});
     classes_.push_back(class_folder.filename().string());
   }
   require(!classes_.empty(), ErrorCode::kBadFormat, folder.string(),
-          "holds no folder; expected one for each class");
+          "contains no folder; expected one for each class");
 }
 
 ImageFolder::ImageFolder(std::span<const fs::path> files, std::span<const int64_t> labels,
                          const ImageFolderOptions& options)
     : ImageFolder(options) {
   require(!files.empty() && (labels.empty() || labels.size() == files.size()), ErrorCode::kInvalidArgument,
-          "ImageFolder", "expected files with a label each, or none, got {} files and {} labels",
+          "ImageFolder",
+          "expected at least one file, and one label per file or none, got {} files and {} labels",
           files.size(), labels.size());
   for (size_t i = 0; i < files.size(); ++i) files_.push_back({files[i], labels.empty() ? 0 : labels[i]});
 }
@@ -110,7 +111,7 @@ void ImageFolder::read(int64_t row, std::span<std::byte> into) const {
   const fs::path& path = file(row);
   const std::string& where = path.native();
   require(into.size() == row_spec().size_bytes(), ErrorCode::kInvalidArgument, "ImageFolder",
-          "a row has {} bytes, the memory for it {}", row_spec().size_bytes(), into.size());
+          "a row has {} bytes, but the memory for it has {}", row_spec().size_bytes(), into.size());
   read_regular_file(path, memory.file, options_.max_file_bytes);
   const ImageInfo info = read_image_info(memory.file, where, options_.limits);
   const auto pixel_bytes = static_cast<size_t>(info.height * info.width * options_.channels);

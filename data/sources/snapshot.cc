@@ -85,7 +85,7 @@ void write_elements(const std::shared_ptr<const Recipe>& recipe, const std::file
       arrays[static_cast<size_t>(i)]->append((*element)[i]);
     }
   }
-  require(any, ErrorCode::kInvalidArgument, kWhere, "the dataset gives no element");
+  require(any, ErrorCode::kInvalidArgument, kWhere, "the dataset yields no element");
   for (const auto& array : arrays) array->finish();
 }
 
@@ -122,16 +122,15 @@ Dataset snapshot(const Dataset& dataset, const std::filesystem::path& place, std
   require(version.find('\n') == std::string_view::npos, ErrorCode::kInvalidArgument, kWhere,
           "the version must be one line");
   require(recipe->size != kInfinite, ErrorCode::kInvalidArgument, kWhere,
-          "the dataset has no end; take() as many elements as shall be kept");
+          "the dataset has no end; limit it with take()");
   require(recipe->results().size() == 1 && recipe->results()[kFull].fixed(), ErrorCode::kInvalidArgument,
-          kWhere, "elements need one signature without extents that vary, got {}",
-          merged(recipe->results()).str());
+          kWhere, "elements need one signature with fixed extents, got {}", merged(recipe->results()).str());
   const std::string manifest = manifest_of(*recipe, version);
   if (!std::filesystem::exists(folder)) make_folder(recipe, folder, manifest);
   const auto found = read_regular_file(folder / kManifest, size_t{1} << 20);
   require(std::string_view(reinterpret_cast<const char*>(found.data()), found.size()) == manifest,
           ErrorCode::kBadFormat, (folder / kManifest).string(),
-          "the folder holds a snapshot of another dataset or version; name another folder, or remove it");
+          "the folder contains a snapshot of another dataset or version; name another folder, or remove it");
   std::vector<std::pair<std::string, std::filesystem::path>> files;
   for (size_t i = 0; i < recipe->results()[kFull].names.size(); ++i) {
     files.emplace_back(recipe->results()[kFull].names[i], folder / file_name(i));

@@ -415,7 +415,8 @@ Dataset sample_from_datasets(const std::vector<Dataset>& datasets, const std::ve
   constexpr std::string_view kWhere = "sample_from_datasets";
   if (!options.seed) options.seed = default_seed("sample_from_datasets");
   require(!datasets.empty() && datasets.size() == weights.size(), ErrorCode::kInvalidArgument, kWhere,
-          "{} datasets, {} weights; expected as many, at least one", datasets.size(), weights.size());
+          "{} datasets and {} weights; expected one weight per dataset, and at least one", datasets.size(),
+          weights.size());
   double total = 0;
   for (double weight : weights) {
     require(std::isfinite(weight) && weight >= 0, ErrorCode::kInvalidArgument, kWhere,
@@ -450,7 +451,8 @@ Dataset from_generator(std::vector<std::string> names, Signature signature,
   constexpr std::string_view kWhere = "from_generator";
   require(make != nullptr, ErrorCode::kInvalidArgument, kWhere, "the function is empty");
   require(!names.empty() && names.size() == signature.size(), ErrorCode::kInvalidArgument, kWhere,
-          "{} names, {} specs; expected as many, at least one", names.size(), signature.size());
+          "{} names and {} specs; expected one spec per name, and at least one", names.size(),
+          signature.size());
   Element checked;  // refuses repeated and too many
   for (const std::string& name : names) checked.add(name, Tensor());
   return over_stream({{std::move(names), std::move(signature)}}, kUnknown,

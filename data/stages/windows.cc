@@ -74,7 +74,7 @@ Dataset from_windows(const Tensor& series, const WindowOptions& options) {
   static_cast<void>(series.raw());
   require(series.rank() >= 1, ErrorCode::kInvalidArgument, kFromWindows, "the series is a scalar");
   require(series.contiguous(), ErrorCode::kInvalidArgument, kFromWindows,
-          "the series is strided; pass contiguous() of it");
+          "the series is not contiguous; pass its contiguous() copy");
   require(window_count(series.extent(0), options) > 0, ErrorCode::kInvalidArgument, kFromWindows,
           "{} steps are too few for a window of {} and a target of {}", series.extent(0), options.length,
           options.horizon);

@@ -65,7 +65,7 @@ TEST_F(CsvRows, GiveOtherFieldsAsText) {
   EXPECT_EQ(x, 3);
   EXPECT_ERROR(reader.text(2), ErrorCode::kOutOfRange, "no column 2");
   double two[2];
-  EXPECT_ERROR(reader.next(two), ErrorCode::kInvalidArgument, "rows give 1 numbers");
+  EXPECT_ERROR(reader.next(two), ErrorCode::kInvalidArgument, "rows have 1 numbers");
 }
 
 TEST_F(CsvRows, EmptyLinesAreRowsUnlessNothingFollows) {

@@ -137,14 +137,14 @@ TEST(Example, OtherContentThanTheSpecsSayIsAnError) {
     ExampleParser parser({std::move(spec)});
     EXPECT_ERROR(parser.parse(bytes_of(text), "a"), ErrorCode::kBadFormat, message);
   };
-  refuse({"label", FeatureKind::kFloat, Shape{}}, "feature 'label' holds no floats");
+  refuse({"label", FeatureKind::kFloat, Shape{}}, "feature 'label' contains no floats");
   refuse({"label", FeatureKind::kInt64, Shape{2}}, "feature 'label' has 1 values; expected 2");
   refuse({"weights", FeatureKind::kFloat, Shape{2}}, "feature 'weights' has 3 values; expected 2");
   refuse({"image", FeatureKind::kBytes, Shape{7}}, "feature 'image' has 6 bytes; expected 7");
   refuse({"names", FeatureKind::kBytes, Shape{1}}, "feature 'names' has 3 strings; expected one");
   ExampleParser parser({{"x", FeatureKind::kInt64}});
   const std::string once = "\x0a\x0b\x0a\x01x\x12\x06\x1a\x04\x08\x05\x08\x06";
-  EXPECT_ERROR(parser.parse(bytes_of("\x0a\x1a" + once + once), "a"), ErrorCode::kBadFormat, "there twice");
+  EXPECT_ERROR(parser.parse(bytes_of("\x0a\x1a" + once + once), "a"), ErrorCode::kBadFormat, "appears twice");
 }
 
 TEST(Example, WrongCallsAreErrors) {
@@ -152,19 +152,20 @@ TEST(Example, WrongCallsAreErrors) {
   EXPECT_ERROR(ExampleParser(Specs{}), ErrorCode::kInvalidArgument, "at least one");
   EXPECT_ERROR(ExampleParser(Specs{{"a"}, {"a"}}), ErrorCode::kInvalidArgument, "named twice");
   EXPECT_ERROR(ExampleParser(Specs{{"a", FeatureKind::kFloat, std::nullopt, 0.0}}),
-               ErrorCode::kInvalidArgument, "any length");
+               ErrorCode::kInvalidArgument, "variable length");
   EXPECT_ERROR(ExampleParser(Specs{{"a", FeatureKind::kInt64, Shape{}, 0.5}}), ErrorCode::kInvalidArgument,
-               "can't hold the value 0.5");
+               "can't represent its default value 0.5");
   ExampleParser parser(kSpecs);
   parser.parse(bytes_of(serialized(2)), "a");
   EXPECT_ERROR(parser.floats(0), ErrorCode::kInvalidArgument, "holds 64-bit integers, not floats");
-  EXPECT_ERROR(parser.tensor_spec(3), ErrorCode::kInvalidArgument, "any length");
+  EXPECT_ERROR(parser.tensor_spec(3), ErrorCode::kInvalidArgument, "variable length");
   EXPECT_ERROR(parser.tensor(4), ErrorCode::kInvalidArgument, "has 2 strings");
   std::array<std::byte, 4> small;
-  EXPECT_ERROR(parser.copy(0, small), ErrorCode::kInvalidArgument, "has 8 bytes, the memory for it 4");
+  EXPECT_ERROR(parser.copy(0, small), ErrorCode::kInvalidArgument,
+               "has 8 bytes, but the memory for it has 4");
   ExampleBuilder builder;
   builder.add("a", std::span<const int64_t>());
-  EXPECT_ERROR(builder.add("a", std::span<const float>()), ErrorCode::kInvalidArgument, "there already");
+  EXPECT_ERROR(builder.add("a", std::span<const float>()), ErrorCode::kInvalidArgument, "already added");
 }
 
 TEST(Example, TruncatedAnywhereIsAnErrorOrLacksAFeature) {
@@ -186,7 +187,7 @@ TEST(Example, HostileNestingIsAnError) {
   std::string text;
   for (int depth = 0; depth < 100'000; ++depth) text += "\x0b";  // a group that opens in a group
   ExampleParser parser({{"x"}});
-  EXPECT_ERROR(parser.parse(bytes_of(text), "a"), ErrorCode::kBadFormat, "no whole Example");
+  EXPECT_ERROR(parser.parse(bytes_of(text), "a"), ErrorCode::kBadFormat, "not a complete Example");
 }
 
 }  // namespace

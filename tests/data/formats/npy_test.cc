@@ -104,7 +104,7 @@ TEST(Npy, HeadersAreAsLongAsAnArraysMayBe) {
       EXPECT_THAT(read_npy(folder / "a.npy").to_vector(), ElementsAre(7));
       continue;
     }
-    const std::string refused = fmt::format("the header has {} bytes, more than the 65536", bytes);
+    const std::string refused = fmt::format("the header has {} bytes; expected at most 65536", bytes);
     EXPECT_ERROR(parse(text), ErrorCode::kBadFormat, refused);
     EXPECT_ERROR(read_npy(folder / "a.npy"), ErrorCode::kBadFormat, refused);
   }
@@ -152,7 +152,7 @@ TEST(Npy, TruncatedAnywhereOrTooLongIsAnError) {
   for (size_t size = 0; size < whole.size(); ++size) {
     EXPECT_ERROR(parse(whole.substr(0, size)), ErrorCode::kBadFormat, "truncated?");
   }
-  EXPECT_ERROR(parse(whole + "x"), ErrorCode::kBadFormat, "1 bytes follow the array");
+  EXPECT_ERROR(parse(whole + "x"), ErrorCode::kBadFormat, "1 unexpected bytes follow the array");
 }
 
 TEST(Npy, FlippedBitsGiveATensorOrATypedError) {
@@ -289,7 +289,7 @@ TEST_F(Npz, ForeignEntriesAreRefused) {
   std::string foreign = whole_;
   for (size_t at = 0; (at = foreign.find("step.npy", at)) != std::string::npos;)
     foreign.replace(at, 8, "step.txt");
-  EXPECT_ERROR(parse_all(foreign), ErrorCode::kBadFormat, "entry 'step.txt' is no array");
+  EXPECT_ERROR(parse_all(foreign), ErrorCode::kBadFormat, "entry 'step.txt' is not an array");
 }
 
 TEST(NpzOfPython, StoredAndDeflatedAreRead) {

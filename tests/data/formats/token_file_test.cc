@@ -50,9 +50,10 @@ TEST_F(Tokens, ComeInWindowsAtAnyStart) {
   std::array<std::byte, 2> two;
   file.read_window(8, two);
   EXPECT_EQ(two[1], std::byte{'9'});
-  EXPECT_ERROR(file.read_window(9, two), ErrorCode::kOutOfRange, "tokens 9 and the 2 after it");
+  EXPECT_ERROR(file.read_window(9, two), ErrorCode::kOutOfRange, "token 9 and the 2 after it");
   EXPECT_ERROR(file.read_window(INT64_MAX, two), ErrorCode::kOutOfRange, "outside the 10 tokens");
-  EXPECT_ERROR(file.read(0, two), ErrorCode::kInvalidArgument, "a row has 4 bytes, the memory for it 2");
+  EXPECT_ERROR(file.read(0, two), ErrorCode::kInvalidArgument,
+               "a row has 4 bytes, but the memory for it has 2");
 }
 
 TEST_F(Tokens, BeginBehindAHeaderAlignedOrNot) {

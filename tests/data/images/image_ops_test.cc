@@ -180,7 +180,7 @@ TEST(ImageNormalize, SubtractsMeansAndDividesByDeviations) {
   normalize(to, to, std::array<float, 2>{1, 1}, std::array<float, 2>{2, 2});
   EXPECT_EQ(result[0], -1);
   EXPECT_ERROR(normalize(to, to, mean, std::array<float, 2>{1, 0}), ErrorCode::kInvalidArgument,
-               "deviation of 0");
+               "deviation is 0");
   EXPECT_ERROR(normalize(to, to, mean, std::array<float, 1>{1}), ErrorCode::kShapeMismatch, "1 deviations");
 }
 

@@ -110,7 +110,7 @@ TEST(Dataset, NamedElementsAreFoundByName) {
     EXPECT_EQ(batch["labels"].to_vector()[0], 2.0 * count++);
     EXPECT_EQ(batch["images"].shape(), (Shape{2, 3}));
     EXPECT_ERROR(batch["label"], ErrorCode::kInvalidArgument,
-                 "has no 'label'; its names are 'images', 'labels'");
+                 "has no tensor 'label'; its names are 'images', 'labels'");
     EXPECT_ERROR(batch[2], ErrorCode::kOutOfRange, "position 2");
   }
   EXPECT_EQ(count, 3);
@@ -378,7 +378,7 @@ TEST(Map, MistakesAreFoundWhenItIsAdded) {
   EXPECT_ERROR(rows.map([](Element e) {
     return Element{{"x", e["y"]}};
   }),
-               ErrorCode::kInvalidArgument, "has no 'y'");
+               ErrorCode::kInvalidArgument, "has no tensor 'y'");
   EXPECT_ERROR(rows.map([](const Element&) { return Element{}; }), ErrorCode::kInvalidArgument,
                "without tensors");
   EXPECT_ERROR(rows.map([](const Element&) {
@@ -494,7 +494,8 @@ TEST(Dataset, AnIteratorOfAnAbandonedEpochIsStale) {
   auto batches = from_tensor_slices(labels(6)).batch(2);
   auto old = batches.begin();
   auto fresh = batches.begin();
-  EXPECT_ERROR(++old, ErrorCode::kStale, "this loop is over epoch 0, but another, over epoch 1, was begun");
+  EXPECT_ERROR(++old, ErrorCode::kStale,
+               "this loop is over epoch 0, but another loop, over epoch 1, has begun since");
   EXPECT_NO_THROW(++fresh);
 }
 

@@ -170,7 +170,7 @@ TEST(Shard, MayBeEmpty) {
       EXPECT_EQ(dataset.size(), 0);
     }
   }
-  EXPECT_ERROR(none.cache(), ErrorCode::kInvalidArgument, "gives no element");
+  EXPECT_ERROR(none.cache(), ErrorCode::kInvalidArgument, "yields no element");
 }
 
 TEST(Shard, RefusesWhatIsNoShard) {

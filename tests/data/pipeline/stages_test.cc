@@ -108,7 +108,7 @@ TEST(PaddedBatch, TakesPaddingThatTheDtypeHolds) {
   const Dataset bytes(Element{{"x", empty({DType::kU8, {4, 2}})}});
   for (const double wrong : {-1.0, 256.0, 2.5, std::numeric_limits<double>::quiet_NaN()})
     EXPECT_ERROR(bytes.padded_batch(2, {.padding = {{"x", wrong}}}), ErrorCode::kInvalidArgument,
-                 "isn't a value of");
+                 "can't represent the padding value");
   static_cast<void>(bytes.padded_batch(2, {.padding = {{"x", 255}}}));
 }
 
@@ -146,7 +146,7 @@ TEST(PaddedBatch, PadsToTheLargestOrToWhatIsAsked) {
   EXPECT_ERROR(ragged(3).padded_batch(2, {.shapes = {{"y", {1}}}}), ErrorCode::kInvalidArgument,
                "can't be planned");
   EXPECT_ERROR(ragged(3).padded_batch(2, {.drop_remainder = true, .shapes = {{"y", {1}}}}),
-               ErrorCode::kInvalidArgument, "has no 'y'");
+               ErrorCode::kInvalidArgument, "has no tensor 'y'");
 }
 
 TEST(PaddedBatch, PadsEveryAxis) {
@@ -341,7 +341,7 @@ TEST(Cache, RunsItsInputOnceAndKeepsIt) {
   EXPECT_ERROR(rows(100).cache(799), ErrorCode::kOutOfMemory, "exceed the limit of 799 bytes");
   EXPECT_ERROR(rows(3).repeat().cache(), ErrorCode::kInvalidArgument, "no end");
   EXPECT_ERROR(rows(3).filter([](const Element&) { return false; }).cache(), ErrorCode::kInvalidArgument,
-               "gives no element");
+               "yields no element");
 }
 
 TEST(Cache, OfManyElementsOfUnknownNumberLiesInBlocks) {
@@ -460,7 +460,8 @@ TEST(SampleFromDatasets, DrawsByWeight) {
   EXPECT_LT(
       numbers_of(sample_from_datasets({rows(2), rows(100)}, {1, 1}, {.stop_on_empty_dataset = true})).size(),
       40u);
-  EXPECT_ERROR(sample_from_datasets({rows(2)}, {1, 2}), ErrorCode::kInvalidArgument, "1 datasets, 2 weights");
+  EXPECT_ERROR(sample_from_datasets({rows(2)}, {1, 2}), ErrorCode::kInvalidArgument,
+               "1 datasets and 2 weights");
   EXPECT_ERROR(sample_from_datasets({rows(2)}, {0}), ErrorCode::kInvalidArgument, "all 0");
 }
 

@@ -121,7 +121,7 @@ TEST(Co2, BadSeriesAndOptionsAreErrors) {
   };
   refuse("date,co2\n19800105,\n19800112,300\n", "first and the last week");
   refuse("date,co2\n19800105,300\n19800113,300\n", "row 2: 19800113 is not a week after 19800105");
-  refuse("date,co2\n19801305,300\n19801312,300\n", "19801305 is no date");
+  refuse("date,co2\n19801305,300\n19801312,300\n", "19801305 is not a date");
   refuse("date,co2\n1980,300\n", "YYYYMMDD");
   refuse("date,co2\n19800105,300\n19800112,301\n", "too few");
   EXPECT_ERROR(load_co2({}, {.window_weeks = 0}), ErrorCode::kInvalidArgument, "window_weeks");

@@ -69,7 +69,7 @@ TEST(FromRecords, GivesTheBytesOfEveryRecordOfEveryFile) {
   expect_resumes(make);
   auto padded = make().padded_batch(2, {.drop_remainder = true}).prefetch(2);
   EXPECT_THAT(epoch_of(padded), ElementsAre(ElementsAre(1, 2, 3, 0), ElementsAre(4, 5, 6, 7, 0, 0)));
-  EXPECT_ERROR(from_records({}), ErrorCode::kInvalidArgument, "names no file");
+  EXPECT_ERROR(from_records({}), ErrorCode::kInvalidArgument, "the list of files is empty");
   Dataset missing = from_records({folder / "a", folder / "none"});
   EXPECT_ERROR(epoch_of(missing), ErrorCode::kIo, "none");
   write_quickly(folder / "cut", "\5\0\0");

@@ -71,7 +71,8 @@ TEST_F(Idx, OtherFilesAreErrors) {
   EXPECT_ERROR(read("P5 28 28"), ErrorCode::kBadFormat, "a-ubyte] byte 0: expected two zero bytes");
   EXPECT_ERROR(read(idx(10, "\1", "x")), ErrorCode::kBadFormat, "got 00 00 0a");
   EXPECT_ERROR(read(idx(8, std::string(9, '\1'), "x")), ErrorCode::kBadFormat, "byte 3: the array's rank 9");
-  EXPECT_ERROR(read(idx(8, "\1", "xy")), ErrorCode::kBadFormat, "byte 9: something follows the array of (1)");
+  EXPECT_ERROR(read(idx(8, "\1", "xy")), ErrorCode::kBadFormat,
+               "byte 9: unexpected bytes follow the array of (1)");
   EXPECT_ERROR(read(idx(8, "\2\2", "abcd"), {.limit_bytes = 3}), ErrorCode::kBadFormat, "limit of 3 bytes");
   EXPECT_ERROR(read_idx(folder_ / "none"), ErrorCode::kIo, "none");
 }
@@ -121,7 +122,7 @@ TEST_F(MnistFiles, BecomeImagesAndLabels) {
 
 TEST_F(MnistFiles, ThatDontFitTogetherAreErrors) {
   write("t10k-labels-idx1-ubyte.gz", packed(idx(8, "\1", "\1")));
-  EXPECT_ERROR(load_mnist(folder_.path()), ErrorCode::kBadFormat, "expected 2 labels, one an image, got 1");
+  EXPECT_ERROR(load_mnist(folder_.path()), ErrorCode::kBadFormat, "expected 2 labels, one per image, got 1");
   write("t10k-labels-idx1-ubyte.gz", packed(idx(8, "\2", "\1\x0a")));
   EXPECT_ERROR(load_mnist(folder_.path()), ErrorCode::kBadFormat, "label 1 is 10; expected 0 to 9");
   write("train-images-idx3-ubyte", idx(8, "\4", "abcd"));

@@ -65,7 +65,8 @@ TEST_F(ImageFolders, GiveRowsOfOneSize) {
   const ImageFolder floats(folder_.path(), {.height = 5, .width = 7, .channels = 1, .dtype = DType::kF32});
   EXPECT_THAT(row<float>(floats, 2), Each(testing::FloatNear(40 / 255.0f, 1e-6f)));
   std::vector<std::byte> small(5);
-  EXPECT_ERROR(images.read(0, small), ErrorCode::kInvalidArgument, "a row has 18 bytes, the memory for it 5");
+  EXPECT_ERROR(images.read(0, small), ErrorCode::kInvalidArgument,
+               "a row has 18 bytes, but the memory for it has 5");
 }
 
 TEST_F(ImageFolders, AreReadBySeveralThreads) {
@@ -109,10 +110,10 @@ TEST_F(ImageFolders, ThatArentAreErrors) {
   EXPECT_ERROR(ImageFolder(folder_ / "none", {.height = 3, .width = 2}), ErrorCode::kIo,
                "none] cannot be listed");
   EXPECT_ERROR(ImageFolder(folder_ / "dogs", {.height = 3, .width = 2}), ErrorCode::kBadFormat,
-               "holds no folder");
+               "contains no folder");
   std::filesystem::create_directory(folder_ / "birds");
   EXPECT_ERROR(ImageFolder(folder_.path(), {.height = 3, .width = 2}), ErrorCode::kBadFormat,
-               "birds] holds no image");
+               "birds] contains no image");
   EXPECT_ERROR(ImageFolder(folder_.path(), {.height = 0, .width = 2}), ErrorCode::kInvalidArgument,
                "at least 1");
   EXPECT_ERROR(ImageFolder(folder_.path(), {.height = 1, .width = 2, .channels = 2}),
