@@ -23,8 +23,8 @@ std::string module_text(const comm::ModuleState& module) {
   if (!module.problem.empty()) return module.problem;
   if (!module.path.empty()) return fmt::format("{}, module {}", module.version, module.path);
   if (module.built)
-    return fmt::format("its module is in none of {}", fmt::join(comm::module_folders(), ", "));
-  return fmt::format("no module: this build did not find it (package {})", module.package);
+    return fmt::format("its module was not found in {}", fmt::join(comm::module_folders(), ", "));
+  return fmt::format("no module: it was not found when this program was built (package {})", module.package);
 }
 
 std::vector<DoctorRow> module_rows() {

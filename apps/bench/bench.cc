@@ -228,7 +228,7 @@ void join_ranks(const Options& options) {
           "start it as: mpirun -np 2 --bind-to none isochron bench --ranks");
   if (ranks.size() == 1) return;
   require(!options.profile, ErrorCode::kUnsupported, "bench",
-          "--profile is for one process, and {} were started", ranks.size());
+          "--profile is for one process, but {} were started", ranks.size());
   if (ranks.rank() > 0) print_nothing();
 }
 

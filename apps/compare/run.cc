@@ -351,7 +351,7 @@ class Running {
 void withdraw(LoopResult& result) {
   observe::FlatnessVerdict& time = result.report.time;
   if (result.settled || time.kind == Flatness::kInconclusive) return;
-  time.reason = fmt::format("{} at the first look ({}), and no time left for a second one (--budget)",
+  time.reason = fmt::format("{} when first judged ({}), but no time was left to judge again (--budget)",
                             flatness_name(time.kind), time.reason);
   time.kind = Flatness::kInconclusive;
   time.iterations_to_decide = std::numeric_limits<double>::infinity();  // only another look would decide

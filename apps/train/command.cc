@@ -181,7 +181,7 @@ void run(const TrainOptions& options) {
     open_device(options);
     comm::join(patience_of(options));
     require(comm::world()->size() == 1 || !options.beside_twin.value_or(false), ErrorCode::kUnsupported,
-            "train", "--beside-twin judges one process, and {} ranks were started; leave it out",
+            "train", "--beside-twin judges one process, but {} ranks were started; leave it out",
             comm::world()->size());
     if (options.threads > 0) set_compute_threads(options.threads);
     ops::set_deterministic(options.deterministic);

@@ -57,7 +57,7 @@ CsvReader::CsvReader(const std::filesystem::path& path, const CsvOptions& option
   if (options_.header && scanner_.next_row()) read_header();
   first_row_ = scanner_.position();
   waiting_ = scanner_.next_row();
-  require(waiting_, ErrorCode::kBadFormat, stream_.where(), "has no row of data");
+  require(waiting_, ErrorCode::kBadFormat, stream_.where(), "has no rows of data");
   if (file_columns_ == 0) file_columns_ = scanner_.fields();
   select_columns();
 }

@@ -95,7 +95,7 @@ Tensor tokens_of(const Bytes& bytes, const Numbers& numbers) {
 
 int64_t room(const Tensor& tokens, int64_t length, int64_t count) {
   require(length >= 1 && count >= 1, ErrorCode::kInvalidArgument, "text",
-          "windows have at least one token, and there is at least one of them, got {} and {}", length, count);
+          "expected windows of at least one token and at least one window, got {} and {}", length, count);
   require(tokens.elems() >= length, ErrorCode::kInvalidArgument, "text",
           "{} tokens are too few for a window of {}; give it more text", tokens.elems(), length);
   return tokens.elems() - length + 1;
@@ -126,7 +126,7 @@ std::string Text::decode(std::span<const int64_t> tokens) const {
 
 Text read_text(std::span<const fs::path> places, const TextOptions& options) {
   require(options.validation_share >= 0 && options.validation_share < 1, ErrorCode::kInvalidArgument,
-          "read_text", "validation_share lies in [0, 1), got {}", options.validation_share);
+          "read_text", "validation_share must lie in [0, 1), got {}", options.validation_share);
   Text text;
   Bytes train, validation;
   Sizes sizes;

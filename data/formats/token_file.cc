@@ -41,7 +41,7 @@ int64_t copy_tokens(const std::byte* from, std::byte* to, int64_t count, int64_t
 TokenFile::TokenFile(const std::filesystem::path& path, const TokenFileOptions& options)
     : file_(path), options_(options) {
   require(options.window >= 1 && options.stride >= 1 && options.vocabulary >= 0, ErrorCode::kInvalidArgument,
-          "TokenFile", "window and stride are at least 1, vocabulary at least 0, got {}, {} and {}",
+          "TokenFile", "window and stride must be at least 1 and vocabulary at least 0, got {}, {} and {}",
           options.window, options.stride, options.vocabulary);
   const uint64_t bytes = file_.size_bytes(), token_bytes = stored_bytes(options.type);
   require(bytes >= options.header_bytes, ErrorCode::kBadFormat, file_.path().native(),

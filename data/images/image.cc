@@ -70,7 +70,7 @@ ImageInfo run(const Admission& asked) {
 
 void check_channels(int channels) {
   require(channels == 1 || channels == 3 || channels == 4, ErrorCode::kInvalidArgument, "decode_image",
-          "images have 1, 3 or 4 channels, got {}", channels);
+          "images must have 1, 3 or 4 channels, got {}", channels);
 }
 
 void check_image(const Tensor& image, int most_channels, std::string_view where) {
@@ -111,7 +111,7 @@ Tensor decode_image(std::span<const std::byte> file, int channels, std::string_v
 std::string encode_jpeg(const Tensor& image, int quality) {
   check_image(image, 3, "encode_jpeg");
   require(quality >= 1 && quality <= 100, ErrorCode::kInvalidArgument, "encode_jpeg",
-          "quality lies in [1, 100], got {}", quality);
+          "quality must lie in [1, 100], got {}", quality);
   std::string file;
   internal::CodecError error;
   require(internal::write_jpeg(image, quality, file, error), ErrorCode::kInvalidArgument, "encode_jpeg", "{}",

@@ -79,8 +79,8 @@ void check(const ColorJitterOptions& options) {
   const bool good = options.brightness >= 0 && options.contrast >= 0 && options.saturation >= 0 &&
                     options.hue >= 0 && options.hue <= 0.5;
   require(good, ErrorCode::kInvalidArgument, "color_jitter",
-          "bounds are at least 0, that of the hue at most 0.5; got {}, {}, {} and {}", options.brightness,
-          options.contrast, options.saturation, options.hue);
+          "bounds must be at least 0, and that of the hue at most 0.5; got {}, {}, {} and {}",
+          options.brightness, options.contrast, options.saturation, options.hue);
 }
 
 enum Property { kBrightness, kContrast, kSaturation, kHue, kProperties };

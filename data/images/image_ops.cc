@@ -34,7 +34,8 @@ void copy_part(ImageView<const Pixel> from, ImageView<Pixel> to, int64_t top, in
 
 template <typename Pixel>
 void check_crop(std::string_view where, ImageView<const Pixel> from, ImageView<Pixel> to, int64_t padding) {
-  if (padding < 0) fail(ErrorCode::kInvalidArgument, where, "the padding is at least 0, got {}", padding);
+  if (padding < 0)
+    fail(ErrorCode::kInvalidArgument, where, "the padding must be at least 0, got {}", padding);
   const bool fits = to.channels == from.channels && to.height >= 1 && to.width >= 1 &&
                     to.height <= from.height + 2 * padding && to.width <= from.width + 2 * padding;
   if (!fits) {
@@ -97,7 +98,8 @@ template <typename Pixel>
 void flip(ImageView<Pixel> image, const ImageKey& key, const FlipOptions& options) {
   const auto is_probability = [](double value) { return value >= 0 && value <= 1; };
   require(is_probability(options.horizontal) && is_probability(options.vertical), ErrorCode::kInvalidArgument,
-          "random_flip", "probabilities lie in [0, 1], got {} and {}", options.horizontal, options.vertical);
+          "random_flip", "probabilities must lie in [0, 1], got {} and {}", options.horizontal,
+          options.vertical);
   ImageRandom random(key, ImageRandom::kFlip);
   const bool horizontal = random.uniform(0, 1) < options.horizontal;
   const bool vertical = random.uniform(0, 1) < options.vertical;
@@ -158,8 +160,9 @@ template <typename Pixel>
 ImageView<Pixel> ImageView<Pixel>::part(int64_t top, int64_t left, int64_t rows, int64_t columns) const {
   const bool inside = top >= 0 && left >= 0 && rows >= 0 && columns >= 0 && rows <= height &&
                       columns <= width && top <= height - rows && left <= width - columns;
-  require(inside, ErrorCode::kOutOfRange, "image", "({}, {}) at ({}, {}) lies outside of ({}, {})", rows,
-          columns, top, left, height, width);
+  require(inside, ErrorCode::kOutOfRange, "image",
+          "a part of ({}, {}) at ({}, {}) lies outside the image of ({}, {})", rows, columns, top, left,
+          height, width);
   return {row(top) + left * channels, rows, columns, channels, row_elems};
 }
 

@@ -201,9 +201,9 @@ ForecastError Co2::error(const Co2Windows& windows, const Tensor& predictions) c
 
 Co2 load_co2(const fs::path& path, const Co2Options& options) {
   require(options.window_weeks >= 1 && options.window_weeks <= 1000, ErrorCode::kInvalidArgument, "load_co2",
-          "window_weeks lies in [1, 1000], got {}", options.window_weeks);
+          "window_weeks must lie in [1, 1000], got {}", options.window_weeks);
   require(options.horizon_weeks >= 1 && options.horizon_weeks <= kWeeksPerYear, ErrorCode::kInvalidArgument,
-          "load_co2", "horizon_weeks lies in [1, 52], got {}", options.horizon_weeks);
+          "load_co2", "horizon_weeks must lie in [1, 52], got {}", options.horizon_weeks);
   const fs::path file = path.empty() ? dataset_path("co2_weekly.csv") : path;
   Co2 co2;
   read_weeks(file, co2);

@@ -61,12 +61,12 @@ struct ThreadMemory {
 
 ImageFolder::ImageFolder(const ImageFolderOptions& options) : options_(options) {
   require(options.height >= 1 && options.width >= 1, ErrorCode::kInvalidArgument, "ImageFolder",
-          "height and width are at least 1, got {} and {}", options.height, options.width);
+          "height and width must be at least 1, got {} and {}", options.height, options.width);
   require(options.channels == 1 || options.channels == 3 || options.channels == 4,
-          ErrorCode::kInvalidArgument, "ImageFolder", "images have 1, 3 or 4 channels, got {}",
+          ErrorCode::kInvalidArgument, "ImageFolder", "images must have 1, 3 or 4 channels, got {}",
           options.channels);
   require(options.dtype == DType::kU8 || options.dtype == DType::kF32, ErrorCode::kInvalidArgument,
-          "ImageFolder", "images are u8 or f32, got {}", dtype_name(options.dtype));
+          "ImageFolder", "images must be u8 or f32, got {}", dtype_name(options.dtype));
   static_cast<void>(row_spec().size_bytes());
 }
 

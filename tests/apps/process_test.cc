@@ -150,7 +150,7 @@ TEST_F(Process, AnalyzeReadsAPipeFromFrontToBack) {
   EXPECT_THAT(
       shell("sed 's/.*,/took /; s/$/ ms/' " + file + " | CMD analyze - --pattern 'took ([0-9]+) (ms)'"),
       Ends(0, found));
-  EXPECT_THAT(shell(": | CMD analyze -"), Ends(3, "[standard input] has no row of data"));
+  EXPECT_THAT(shell(": | CMD analyze -"), Ends(3, "[standard input] has no rows of data"));
 }
 
 TEST_F(Process, PatternsTakeLinearTimeAndMemory) {

@@ -102,7 +102,7 @@ IterationTimes times_of_table(InputStream& stream, const TimesOptions& options) 
   std::string_view line(reinterpret_cast<const char*>(begin.data()), begin.size());
   line = without_byte_order_mark(line.substr(0, line.find('\n')));
   data::CsvScanner rows(stream, separator_of(line), kLongestRow);
-  require(rows.next_row(), ErrorCode::kBadFormat, where, "has no row of data");
+  require(rows.next_row(), ErrorCode::kBadFormat, where, "has no rows of data");
   const Columns columns = chosen_columns(rows, options, where);
   const TimeUnit unit = chosen_unit(
       options, columns.header ? time_unit_of_name(columns.first[columns.time]) : std::nullopt, where);

@@ -130,7 +130,7 @@ IterationTimes TimeRows::chosen_phase_of_groups() {
 }
 
 IterationTimes TimeRows::times() {
-  require(rows_ > 0, ErrorCode::kBadFormat, name_of(options_.path), "has no row of data");
+  require(rows_ > 0, ErrorCode::kBadFormat, name_of(options_.path), "has no rows of data");
   const bool few =
       std::ranges::any_of(groups_, [](const Group& one) { return one.ns.size() < kFewestOfRank; });
   if (may_pool() && few) pool_ranks();

@@ -151,7 +151,7 @@ TEST_F(Analyze, RowsWithoutAValueCanBeLeftOut) {
                "line 3] expected 2 columns, got 1");
   EXPECT_THAT(read("step,step_ms\n1,5\n2,6", false).series[0].ns, ElementsAre(5e6, 6e6))
       << "no newline at the end";
-  EXPECT_ERROR(read("step,step_ms\n1,\n2,nan\n", true), ErrorCode::kBadFormat, "has no row of data");
+  EXPECT_ERROR(read("step,step_ms\n1,\n2,nan\n", true), ErrorCode::kBadFormat, "has no rows of data");
 }
 
 TEST_F(Analyze, TimeForAsMuchWorkIsJudged) {
