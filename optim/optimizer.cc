@@ -300,7 +300,7 @@ void Optimizer::check_filters(std::span<const Variable> parameters) const {
             "leave the group out",
             g, parameters.size(), parameters.front().name(),
             std::ranges::any_of(parameters, [&](const Variable& p) { return options_.groups[g].holds(p); })
-                ? ", for groups before it hold all that it would"
+                ? ", because earlier groups already hold all that it would"
                 : "");
   }
   require(!weight_decay_.applies.defined() || std::ranges::any_of(parameters, weight_decay_.applies),
@@ -341,7 +341,8 @@ void Optimizer::prepare(std::span<const Variable> parameters) {
   entries_ = std::move(entries);
   const Device device = trainable.front().device();
   require(!distributed() || device.is_cpu(), ErrorCode::kUnsupported, "optimizer",
-          "{} ranks train on CPUs, and the parameters live on {}; start one process for a device",
+          "{} ranks can train only on CPUs, but the parameters live on {}; to train on a device, start one "
+          "process",
           group().size(), device.str());
   for (const Variable& slot_or_state : state()) slot_or_state.move_to(device);
   for (const Variable& gradient : kept_gradients()) gradient.move_to(device);

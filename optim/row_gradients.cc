@@ -63,8 +63,8 @@ std::vector<RowGradient> Optimizer::rows_of(const Variable& parameter, const Ten
     const graph::OpDef* changed = same ? nullptr : ops::changed_row_gradient(gradient);
     require(
         changed == nullptr, ErrorCode::kUnsupported, "optimizer",
-        "parameter '{}' is to be updated by rows, with states that don't move elsewhere, but '{}' changed "
-        "its gradient, which may only be multiplied or divided by numbers; leave that or `sparse` out",
+        "parameter '{}' is to be updated only in the rows that have a gradient (`sparse`), but '{}' changed "
+        "its gradient, which may only be multiplied or divided by numbers; leave out that op or `sparse`",
         parameter.name(), changed ? changed->name : "");
     return {};
   }
@@ -81,7 +81,7 @@ std::vector<RowGradient> Optimizer::rows_of(const Variable& parameter, const Ten
   if (decays) obstacle = "weight decay changes all rows";
   if (std::all_of(rows.begin(), rows.end(), [](const RowGradient& one) { return one.sparse; })) {
     require(obstacle.empty() || same, ErrorCode::kUnsupported, "optimizer",
-            "parameter '{}' is to be updated by rows, with states that don't move elsewhere, but {}; leave "
+            "parameter '{}' is to be updated only in the rows that have a gradient (`sparse`), but {}; leave "
             "`sparse` out of its layer, or that out of the optimizer",
             parameter.name(), obstacle);
     return obstacle.empty() ? rows : std::vector<RowGradient>{};

@@ -99,7 +99,8 @@ std::map<std::string, std::string> read_choices_file(const fs::path& path) {
 void write_choices_file(const fs::path& path, const std::map<std::string, std::string>& choices) {
   std::error_code error;
   fs::create_directories(path.parent_path(), error);
-  require(!error, ErrorCode::kIo, path.parent_path().string(), "cannot make the folder: {}", error.message());
+  require(!error, ErrorCode::kIo, path.parent_path().string(), "cannot create the folder: {}",
+          error.message());
   // A pipe would be written to in place, and the write would wait for a reader.
   require(!fs::exists(path, error) || fs::is_regular_file(path, error), ErrorCode::kIo, path.string(),
           "is not a regular file");

@@ -48,7 +48,8 @@ class NvmlMonitor final : public DeviceMonitor {
     ISOCHRON_FIND(nvmlDeviceGetViolationStatus);
     ISOCHRON_FIND(nvmlDeviceGetComputeRunningProcesses_v3);
 #undef ISOCHRON_FIND
-    require(calls_.nvmlInit_v2() == kNvmlSuccess, ErrorCode::kUnsupported, "cuda", "NVML doesn't start");
+    require(calls_.nvmlInit_v2() == kNvmlSuccess, ErrorCode::kUnsupported, "cuda",
+            "NVML could not be initialized");
     if (calls_.nvmlDeviceGetHandleByPciBusId_v2(device.pci_bus_id.c_str(), &device_) == kNvmlSuccess) return;
     calls_.nvmlShutdown();
     fail(ErrorCode::kUnsupported, "cuda", "NVML knows no device at {}", device.pci_bus_id);

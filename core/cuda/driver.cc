@@ -8,14 +8,14 @@ std::string version_text(int version) { return fmt::format("{}.{}", version / 10
 
 void require_served(int driver_version) {
   require(driver_version >= kOldestDriver, ErrorCode::kUnsupported, "cuda",
-          "the driver serves CUDA {}, {} is needed; install a newer driver", version_text(driver_version),
-          version_text(kOldestDriver));
+          "the driver supports CUDA {}, but {} is needed; install a newer driver",
+          version_text(driver_version), version_text(kOldestDriver));
 }
 
 void require_served(int driver_version, const DeviceProperties& device) {
   require_served(driver_version);
   require(10 * device.major + device.minor >= kOldestDevice, ErrorCode::kUnsupported, "cuda",
-          "{} has compute capability {}.{}, {}.{} is needed; run with --device cpu", device.name,
+          "{} has compute capability {}.{}, but {}.{} is needed; run with --device cpu", device.name,
           device.major, device.minor, kOldestDevice / 10, kOldestDevice % 10);
   require(device.virtual_memory && device.memory_pools, ErrorCode::kUnsupported, "cuda",
           "{} offers no {}, which the arena needs; run with --device cpu", device.name,

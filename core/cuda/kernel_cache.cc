@@ -65,7 +65,7 @@ std::vector<char> KernelCache::compile(const std::string& text, const std::strin
         fs::last_write_time(path, fs::file_time_type::clock::now(), none);  // used again
         return std::move(*kernels);
       }
-      notice(path, "isn't whole; compiled anew");
+      notice(path, "is incomplete; the kernels are compiled again");
     } catch (const Error& error) {
       notice(path, error.what());
     }

@@ -89,7 +89,7 @@ std::vector<char> Linker::link(std::span<const char> cubin, const std::string& a
   }
   calls_->nvJitLinkDestroy(&handle);
   require(result == NVJITLINK_SUCCESS, ErrorCode::kBadFormat, "cuda",
-          "device code isn't linked (error {}): {}", static_cast<int>(result), log.substr(0, 4000));
+          "device code could not be linked (error {}): {}", static_cast<int>(result), log.substr(0, 4000));
   return linked;
 }
 

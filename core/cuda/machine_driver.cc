@@ -38,11 +38,10 @@ class MachineContext final : public Context {
   MachineContext(const Calls& calls, int index, CUdevice device, DeviceProperties properties)
       : calls_(calls), index_(index), device_(device), properties_(std::move(properties)) {
     const CUresult retained = ISOCHRON_RUN(cuDevicePrimaryCtxRetain, &context_, device_);
-    require(
-        retained != CUDA_ERROR_DEVICE_UNAVAILABLE, ErrorCode::kUnsupported, "cuda",
-        "{} serves one process at a time and has one, or none (compute mode); see nvidia-smi, or run with "
-        "--device cpu",
-        properties_.name);
+    require(retained != CUDA_ERROR_DEVICE_UNAVAILABLE, ErrorCode::kUnsupported, "cuda",
+            "the compute mode of {} allows only one process, which is running already, or none; see "
+            "nvidia-smi, or run with --device cpu",
+            properties_.name);
     calls_.check(retained, "cuDevicePrimaryCtxRetain");
     enter();
     location_ = {CU_MEM_LOCATION_TYPE_DEVICE, {device_}};
@@ -318,7 +317,7 @@ class MachineContext final : public Context {
                   CU_STREAM_SET_CAPTURE_DEPENDENCIES);
     const std::lock_guard lock(bodies_mutex_);
     require(!spare_streams_.empty(), ErrorCode::kUnsupported, "cuda",
-            "conditional parts within each other more than {} deep", kDeepestBody);
+            "conditional parts are nested more than {} deep", kDeepestBody);
     const Stream body = spare_streams_.back();
     ISOCHRON_CALL(cuStreamBeginCaptureToGraph, raw(body), params.conditional.phGraph_out[0], nullptr, nullptr,
                   0, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
@@ -416,7 +415,7 @@ class MachineContext final : public Context {
     ISOCHRON_CALL(cuStreamGetCaptureInfo, raw(stream), &status, nullptr, &open.graph, &open.dependencies,
                   &open.edges, &open.count);
     require(status == CU_STREAM_CAPTURE_STATUS_ACTIVE, ErrorCode::kCaptureViolation, "cuda",
-            "no capture of the stream is under way");
+            "no capture of the stream is in progress");
     return open;
   }
 
@@ -463,7 +462,7 @@ class MachineDriver final : public Driver {
 
   std::shared_ptr<Context> open(int index) override {
     require(index >= 0 && index < count_, ErrorCode::kUnsupported, "cuda",
-            "device {} of {}; they count from 0", index, count_);
+            "device {} of {}, but devices are counted from 0", index, count_);
     std::lock_guard lock(mutex_);
     std::weak_ptr<Context>& opened = opened_[static_cast<size_t>(index)];
     if (auto context = opened.lock()) return context;

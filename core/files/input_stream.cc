@@ -48,7 +48,7 @@ struct InputStream::Inflater {
 InputStream::InputStream(const std::filesystem::path& path, const InputStreamOptions& options)
     : where_(path.string()), options_(options) {
   require(options.buffer_bytes >= kSmallestBuffer, ErrorCode::kInvalidArgument, "InputStream",
-          "buffer_bytes is at least {}, got {}", kSmallestBuffer, options.buffer_bytes);
+          "buffer_bytes must be at least {}, got {}", kSmallestBuffer, options.buffer_bytes);
   window_.resize(options.buffer_bytes);
   descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe without a writer opens too
   if (descriptor_ < 0) fail(ErrorCode::kIo, where_, "cannot open: {}", std::strerror(errno));
@@ -134,7 +134,7 @@ size_t InputStream::inflate_more(std::span<std::byte> into) {
     }
     if (!from.member_open) {
       require(from.gzip || from.consumed() == 0, ErrorCode::kBadFormat, where_,
-              "byte {}: something follows the end of the compressed data", from.consumed());
+              "byte {}: unexpected data follows the end of the compressed data", from.consumed());
       // Zeros behind a member are padding, which tapes and block devices need.
       for (const bool behind = from.consumed() > 0; behind && stream.avail_in > 0 && *stream.next_in == 0;) {
         ++stream.next_in;
@@ -206,7 +206,7 @@ size_t InputStream::read(std::span<std::byte> into) {
 
 void InputStream::restart() {
   require(regular_ && ::lseek(descriptor_, 0, SEEK_SET) == 0, ErrorCode::kIo, where_,
-          "is no file that can be read from the start again");
+          "cannot be read again from the start, as it is not a regular file");
   window_offset_ = 0;
   begin_ = end_ = 0;
   lost_ = false;
@@ -219,8 +219,8 @@ void InputStream::restart() {
 void InputStream::seek(uint64_t position) {
   if (regular_ && !inflater_) {
     require(position <= file_bytes_ && ::lseek(descriptor_, static_cast<off_t>(position), SEEK_SET) >= 0,
-            ErrorCode::kBadFormat, where_, "expected to go on at byte {}, the file has {}; is it truncated?",
-            position, file_bytes_);
+            ErrorCode::kBadFormat, where_,
+            "expected to continue at byte {}, but the file has {}; is it truncated?", position, file_bytes_);
     window_offset_ = position;
     begin_ = end_ = 0;
     lost_ = false;
@@ -231,7 +231,7 @@ void InputStream::seek(uint64_t position) {
   while (this->position() < position) {
     const size_t there = peek().size();
     require(there > 0, ErrorCode::kBadFormat, where_,
-            "expected to go on at byte {} of its content, it has {}; is it truncated?", position,
+            "expected to continue at byte {} of its content, but it has {}; is it truncated?", position,
             this->position());
     skip(static_cast<size_t>(std::min<uint64_t>(there, position - this->position())));
   }

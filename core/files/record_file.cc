@@ -65,7 +65,8 @@ bool RecordReader::next(std::vector<std::byte>& record) {
           "offset {}: a record of {} bytes, more than the limit of {}", offset, length, max_record_bytes_);
   const uint64_t left = stream_.most_bytes_left();
   require(length <= left && left - length >= kCrcBytes, ErrorCode::kBadFormat, stream_.where(),
-          "offset {}: expected a record of {} bytes and its checksum, {} are left; is the file truncated?",
+          "offset {}: expected a record of {} bytes and its checksum, but only {} bytes are left; is the "
+          "file truncated?",
           offset, length, left);
   size_t filled = 0;
   do {  // in pieces: a length alone is no reason to ask for all of the memory
@@ -80,7 +81,7 @@ bool RecordReader::next(std::vector<std::byte>& record) {
   } while (filled < length && filled == record.size());
   std::array<std::byte, kCrcBytes> crc;
   require(filled == length && stream_.read(crc) == kCrcBytes, ErrorCode::kBadFormat, stream_.where(),
-          "offset {}: the record of {} bytes is cut short; is the file truncated?", offset, length);
+          "offset {}: the record of {} bytes is incomplete; is the file truncated?", offset, length);
   require(little_endian(crc) == masked_crc32c(record), ErrorCode::kBadFormat, stream_.where(),
           "offset {}: the checksum of the record's {} bytes is wrong", offset, length);
   return true;

@@ -103,8 +103,7 @@ RunFolder::RunFolder(const std::filesystem::path& parent) {
     require(error == EWOULDBLOCK || error == ENOENT, ErrorCode::kIo, path_.string(),
             "cannot lock the folder: {}", std::strerror(error));
   }
-  fail(ErrorCode::kIo, path_.string(), "cannot lock the folder: other processes take it, {} times",
-       kAttempts);
+  fail(ErrorCode::kIo, path_.string(), "cannot lock the folder: other processes took it {} times", kAttempts);
 }
 
 RunFolder::~RunFolder() {

@@ -51,7 +51,7 @@ void StopSignals::note(int signal) {
 
 StopSignals::StopSignals() {
   require(!g_alive, ErrorCode::kInvalidArgument, "signals",
-          "another loop of this process waits for SIGINT and SIGTERM already");
+          "another loop of this process already waits for SIGINT and SIGTERM");
   g_alive = true;
   pending_ = 0;
   told_ = 0;

@@ -16,7 +16,7 @@ Device parse_device(std::string_view text) {
     const auto [end, error] = std::from_chars(index.data(), index.data() + index.size(), device.index);
     if (error == std::errc() && end == index.data() + index.size() && device.index >= 0) return device;
   }
-  fail(ErrorCode::kInvalidArgument, "device", "'{}' is no device; devices are cpu, cuda and cuda:N",
+  fail(ErrorCode::kInvalidArgument, "device", "'{}' is not a device; devices are cpu, cuda and cuda:N",
        text.substr(0, 40));
 }
 

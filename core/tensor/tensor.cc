@@ -65,7 +65,7 @@ TensorImpl::~TensorImpl() { count(Counter::kLiveTensors, -1); }
 Tensor Tensor::over(Ref<Storage> storage, const TensorSpec& spec, size_t offset_bytes) {
   // Not `require`: it would print the spec on every call.
   if (checked_add(offset_bytes, spec.size_bytes()) > storage->size_bytes()) [[unlikely]] {
-    fail(ErrorCode::kOutOfRange, "tensor", "{} at byte {} needs {} bytes, the storage has {}", spec.str(),
+    fail(ErrorCode::kOutOfRange, "tensor", "{} at byte {} needs {} bytes, but the storage has {}", spec.str(),
          offset_bytes, spec.size_bytes(), storage->size_bytes());
   }
   return Tensor(make_ref<TensorImpl>(spec, contiguous_strides(spec.shape), std::move(storage), offset_bytes));
@@ -122,8 +122,8 @@ void Tensor::throw_not_typed(DType wanted) const {
   require(defined(), ErrorCode::kInvalidArgument, "tensor",
           "an undefined tensor has no content; assign one first");
   require(dtype() == wanted, ErrorCode::kDtypeMismatch, "tensor",
-          "expected dtype {}, the tensor is {}; cast() it, or read it as its own type", dtype_name(wanted),
-          dtype_name(dtype()));
+          "expected dtype {}, but the tensor is {}; cast() it, or read it as its own type",
+          dtype_name(wanted), dtype_name(dtype()));
   fail(ErrorCode::kInvalidArgument, "tensor", "{} is strided; call contiguous() before taking its address",
        spec().str());
 }

@@ -47,7 +47,8 @@ Value* Graph::add_input(const TensorSpec& spec) {
 
 Value* Graph::add_bound(const Tensor& tensor) {
   require(tensor.contiguous(), ErrorCode::kUnsupported, "capture",
-          "{} is strided and can't be bound by reference; pass it as an argument or bind contiguous() of it",
+          "{} is not contiguous and can't be bound by reference; pass it as an argument or bind its "
+          "contiguous() copy",
           tensor.spec().str());
   Value* value = new_value(Value::Kind::kBound, tensor.spec());
   value->bound = tensor;

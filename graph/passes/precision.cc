@@ -24,8 +24,8 @@ std::vector<std::string> precision_names() { return {kNames.begin(), kNames.end(
 
 Precision parse_precision(std::string_view name) {
   const auto found = std::find(kNames.begin(), kNames.end(), name);
-  require(found != kNames.end(), ErrorCode::kInvalidArgument, "precision", "no precision '{}'; there are {}",
-          name, fmt::join(kNames, ", "));
+  require(found != kNames.end(), ErrorCode::kInvalidArgument, "precision",
+          "no precision '{}'; precisions are {}", name, fmt::join(kNames, ", "));
   return static_cast<Precision>(found - kNames.begin());
 }
 

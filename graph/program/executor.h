@@ -25,7 +25,8 @@ class Executor {
   /// Enqueues every step's work in `stream` of a device, which may be under capture. Throws kUnsupported if
   /// the program isn't for a device.
   virtual void enqueue(Program&, cuda::Stream) {
-    fail(ErrorCode::kUnsupported, "plan", "it isn't for a device, which alone has streams");
+    fail(ErrorCode::kUnsupported, "plan",
+         "it is planned for the CPU; only plans for a device can run in a stream");
   }
 };
 

@@ -168,11 +168,10 @@ class CapturedFunction::Calling {
     const char* running = nullptr;
     if (impl.caller.compare_exchange_strong(running, &t_marker, std::memory_order_relaxed)) return;
     fail(ErrorCode::kCaptureViolation, impl.options.name, "{}",
-         running == &t_marker
-             ? "called from within its own call, by its trace or an op's kernel; call the "
-               "plain function there"
-             : "called while another thread's call runs; a captured function serves one call "
-               "at a time: order the calls, or capture one a thread");
+         running == &t_marker ? "called from within its own call, by its trace or an op's kernel; call the "
+                                "plain function there"
+                              : "called while another thread's call runs; a captured function runs one call "
+                                "at a time: serialize the calls, or capture one function per thread");
   }
   ~Calling() { impl_.caller.store(nullptr, std::memory_order_relaxed); }
   Calling(const Calling&) = delete;
@@ -252,8 +251,8 @@ void CapturedFunction::Impl::bind_on_device(PlannedCall& call,
     const Tensor& argument = arguments[i]->contiguous() ? *arguments[i] : call.packed[i];
     if (argument.device() != device && !argument.device().is_cpu()) [[unlikely]]
       fail(ErrorCode::kDevice, options.name,
-           "argument {}, {}, lives on {}; the plan is for {}, and takes what is there or on the CPU", i,
-           argument.spec().str(), argument.device().str(), device.str());
+           "argument {}, {}, lives on {}, but the plan is for {}; pass tensors on that device or on the CPU",
+           i, argument.spec().str(), argument.device().str(), device.str());
     call.parts[i] = argument.device().is_cpu() ? argument.raw() : nullptr;
     call.transfers |= call.parts[i] != nullptr;
   }
@@ -345,7 +344,8 @@ void CapturedFunction::Impl::plan(PlannedCall& call, const graph::PassOptions& o
     smallest = std::min(smallest, call.plan->arena_bytes());
   }
   fail(ErrorCode::kOutOfMemory, options.name,
-       "the smallest plan found for {} needs {} bytes, the memory budget is {}; give it more, or fewer rows",
+       "the smallest plan found for {} needs {} bytes, but the memory budget is {}; raise the budget, or use "
+       "fewer rows",
        signature_str(call.signature), smallest, budget);
 }
 

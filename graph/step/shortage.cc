@@ -22,7 +22,7 @@ std::string shortage_text(const graph::PlanReport& report, const Signature& sign
   for (size_t i = 0; i < std::min(live.size(), kNamed); ++i)
     text += fmt::format("{} {} ({})", i == 0 ? "" : ",", live[i]->owner, megabytes(live[i]->size_bytes));
   if (live.size() > kNamed) text += fmt::format(" and {} smaller ones", live.size() - kNamed);
-  text += fmt::format("; {} can be had", megabytes(available));
+  text += fmt::format("; {} are available", megabytes(available));
   const auto rows_of = [](const TensorSpec& spec) { return spec.shape.rank() == 0 ? 0 : spec.shape[0]; };
   const int64_t rows = signature.empty() ? 0 : rows_of(signature[0]);
   const bool batch = rows > 1 && std::ranges::all_of(signature, [&](const TensorSpec& spec) {

@@ -94,7 +94,8 @@ size_t Gpu::available_bytes() {
 void limit_memory(Device device, size_t bytes) {
   const std::shared_ptr<Gpu> before = gpu(device);
   require(before->pool().stats().live_allocations == 0, ErrorCode::kInvalidArgument, "cuda",
-          "tensors live on {} already; limit its memory before", device.str());
+          "tensors already live on {}; limit its memory before the first tensor is created there",
+          device.str());
   const size_t step = before->context().granularity();
   require(bytes >= step, ErrorCode::kInvalidArgument, "cuda",
           "a memory limit of {} bytes; {} takes at least {} at once", bytes, device.str(), step);
@@ -105,7 +106,7 @@ void limit_memory(Device device, size_t bytes) {
 }
 
 std::shared_ptr<Gpu> gpu(Device device) {
-  require(!device.is_cpu(), ErrorCode::kInvalidArgument, "cuda", "{} is no CUDA device", device.str());
+  require(!device.is_cpu(), ErrorCode::kInvalidArgument, "cuda", "{} is not a CUDA device", device.str());
   OpenGpus& gpus = open_gpus();
   const std::lock_guard lock(gpus.mutex);
   std::shared_ptr<Gpu>& found = gpus.by_index[device.index];

@@ -33,7 +33,7 @@ void check_plan(std::span<const BufferRequest> requests, const MemoryPlan& plan,
   for (size_t i = 0; i < requests.size(); ++i) {
     if (requests[i].size_bytes == 0) continue;
     require(plan.offsets[i] % alignment == 0, ErrorCode::kInvalidArgument, "check_plan",
-            "buffer {} lies at byte {}, which is no multiple of {}", i, plan.offsets[i], alignment);
+            "buffer {} lies at byte {}, which is not a multiple of {}", i, plan.offsets[i], alignment);
     require(checked_add(plan.offsets[i], requests[i].size_bytes) <= plan.arena_bytes,
             ErrorCode::kInvalidArgument, "check_plan",
             "buffer {} of {} bytes at byte {} leaves the arena of {} bytes", i, requests[i].size_bytes,

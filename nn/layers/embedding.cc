@@ -15,7 +15,7 @@ void check_table(std::string_view where, int64_t count, int64_t width, const Opt
           "the table must be floating, got {}", dtype_name(options.dtype));
   if (!options.padding_idx) return;
   require(*options.padding_idx >= -count && *options.padding_idx < count, ErrorCode::kOutOfRange, where,
-          "padding_idx {} is no row of {}", *options.padding_idx, count);
+          "padding_idx {} is not one of the {} rows", *options.padding_idx, count);
 }
 
 /// The initializer that `options` give, with zeros in the padding row.

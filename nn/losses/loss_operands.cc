@@ -17,9 +17,10 @@ void require_one_shape(const Tensor& prediction, const Tensor& target, std::stri
 }
 
 void require_floating(const Tensor& prediction, const Tensor& target, std::string_view loss) {
-  require(is_floating(prediction.dtype()), ErrorCode::kDtypeMismatch, loss,
-          "predictions and targets must be floating, got {}; cast them, for whole numbers would be cut",
-          prediction.spec().str());
+  require(
+      is_floating(prediction.dtype()), ErrorCode::kDtypeMismatch, loss,
+      "predictions and targets must be floating, got {}; cast them, because whole numbers would be truncated",
+      prediction.spec().str());
   require(prediction.dtype() == target.dtype(), ErrorCode::kDtypeMismatch, loss,
           "predictions are {}, targets {}; cast one", prediction.spec().str(), target.spec().str());
 }

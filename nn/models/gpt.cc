@@ -38,7 +38,7 @@ int64_t draw(std::span<const float> logits, const GenerateOptions& options, Rng&
   std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return logit(a) > logit(b); });
   if (options.temperature == 0) return order[0];
   require(std::isfinite(logit(order[0])), ErrorCode::kNotANumber, "generate",
-          "the largest score is {}, of which no probabilities can be made; are the weights finite?",
+          "the largest score is {}, so probabilities can't be computed; are the weights finite?",
           logit(order[0]));
   if (options.top_k > 0) order.resize(std::min(order.size(), static_cast<size_t>(options.top_k)));
   std::vector<double> sums;

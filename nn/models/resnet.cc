@@ -115,7 +115,7 @@ std::function<std::string(const std::string&)> torchvision_names(const ResNetOpt
     const size_t dot = name.rfind('.');
     const auto found = layers.find(name.substr(0, dot));
     require(found != layers.end() && dot != std::string::npos, ErrorCode::kInvalidArgument,
-            "torchvision_names", "'{}' is no tensor of this network under Convention::kPyTorch", name);
+            "torchvision_names", "'{}' is not a tensor of this network under Convention::kPyTorch", name);
     return found->second + name.substr(dot);
   };
 }

@@ -138,9 +138,10 @@ Initializer truncated_normal_between(double mean, double deviation, double low, 
           "needs a deviation > 0 and low < high, got {} and [{}, {}]", deviation, low, high);
   const double from = (low - mean) / deviation;
   const double to = (high - mean) / deviation;
-  require(from <= 2 && to >= -2, ErrorCode::kInvalidArgument, "truncated_normal_between",
-          "[{}, {}] lies more than two deviations from the mean {}, where hardly a number falls", low, high,
-          mean);
+  require(
+      from <= 2 && to >= -2, ErrorCode::kInvalidArgument, "truncated_normal_between",
+      "[{}, {}] lies more than two standard deviations from the mean {}, where almost no numbers are drawn",
+      low, high, mean);
   return [=](const Shape& shape, Rng& rng) {
     return drawn(shape, [&] { return mean + deviation * normal_between(rng, from, to); });
   };

@@ -99,7 +99,8 @@ Members::Members(Module& module, std::string_view path) : nested_(path) {
   for (const Member& member : list_) {
     const std::string& name = member.name;
     require(!name.empty() && name.front() != '/' && name.back() != '/', ErrorCode::kInvalidArgument, where,
-            "members() lists '{}'; a name isn't empty, and a '/' stands between two parts of it", name);
+            "members() lists '{}'; a name must not be empty, and a '/' must stand between two parts of it",
+            name);
     require(names.insert(name).second, ErrorCode::kInvalidArgument, where,
             "members() lists '{}' twice; give each member a name of its own", name);
   }

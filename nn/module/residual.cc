@@ -12,9 +12,10 @@ Function::Function(Call call) : call_(std::move(call)) {
 Tensor Residual::forward(const Tensor& x) {
   const Tensor y = (*inner_)(x);
   const Tensor around = shortcut_ ? (*shortcut_)(x) : x;
-  require(y.spec() == around.spec(), ErrorCode::kShapeMismatch, kind(),
-          "the inner module gives {}, the way around it {}; give the constructor a shortcut that fits",
-          y.spec().str(), around.spec().str());
+  require(
+      y.spec() == around.spec(), ErrorCode::kShapeMismatch, kind(),
+      "the inner module returns {}, but the shortcut around it {}; give the constructor a shortcut that fits",
+      y.spec().str(), around.spec().str());
   return around + y;
 }
 

@@ -160,7 +160,7 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
   bool number_integer(int64_t) override { refuse("a negative number"); }
-  bool number_float(double, const std::string&) override { refuse("a number that is no count"); }
+  bool number_float(double, const std::string&) override { refuse("a number that is not a count"); }
   bool null() override { refuse("null"); }
   bool boolean(bool) override { refuse("a truth value"); }
   bool binary(nlohmann::json::binary_t&) override { refuse("bytes"); }

@@ -247,7 +247,7 @@ void require_fit(const LoadReport& report, const std::filesystem::path& path, co
   const bool names = options.strict && !(report.missing.empty() && report.unexpected.empty());
   if (!mismatched && !names) return;
   fail(mismatched ? ErrorCode::kShapeMismatch : ErrorCode::kOutOfRange, path.string(),
-       "the file and the model don't fit, nothing was loaded:{}\n  see LoadOptions (naming, strict, "
+       "the file doesn't match the model, so nothing was loaded:{}\n  see LoadOptions (naming, strict, "
        "skip_mismatched)",
        report.str());
 }

@@ -253,7 +253,7 @@ ScanResult scan(const ScanBody& body, const std::vector<Tensor>& initial,
   }
   for (const Tensor& tensor : sequences) {
     require(tensor.defined(), ErrorCode::kInvalidArgument, "scan", "a sequence is undefined");
-    require(tensor.rank() >= 1, ErrorCode::kShapeMismatch, "scan", "a scalar is no sequence");
+    require(tensor.rank() >= 1, ErrorCode::kShapeMismatch, "scan", "a scalar is not a sequence");
     if (steps < 0) steps = tensor.extent(0);
     require(tensor.extent(0) == steps, ErrorCode::kShapeMismatch, "scan",
             "expected sequences of {} rows, got {}", steps, tensor.spec().str());

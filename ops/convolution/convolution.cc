@@ -41,7 +41,7 @@ void require_consistent(std::string_view where, int axes, const ConvolutionTrans
     bool good = numbers.empty() || numbers.rank() == axes;
     for (const int64_t number : numbers) good = good && number >= least && number < kMaxWindowNumber;
     require(good, ErrorCode::kInvalidArgument, where,
-            "the {} takes {} numbers, one a spatial axis, of at least {}, got {}", what, axes, least,
+            "the {} takes {} numbers, one per spatial axis, of at least {}, got {}", what, axes, least,
             dims_str(numbers));
   };
   require_numbers("stride", options.stride, 1);

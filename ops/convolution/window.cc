@@ -36,7 +36,8 @@ Dims Padding::resolve(const Dims& extents, const Dims& window, const Dims& strid
   const int axes = extents.rank();
   for (const Dims& dims : {window, stride, dilation}) {
     require(dims.rank() == axes, ErrorCode::kInvalidArgument, "padding",
-            "window, stride and dilation take {} numbers, one a spatial axis, got {}", axes, dims_str(dims));
+            "window, stride and dilation take {} numbers, one per spatial axis, got {}", axes,
+            dims_str(dims));
   }
   require(kind_ != Kind::kCausal || axes == 1, ErrorCode::kInvalidArgument, "padding",
           "causal padding is along one axis, this image has {}; use Padding::explicitly", axes);

@@ -60,7 +60,7 @@ std::vector<TensorSpec> infer_embedding_bag(const OpCall& call) {
           call.op.name, "the gradient of BagMode::kMax is dense; leave `sparse` out");
   const int64_t padding = call.attributes.get<int64_t>("padding");
   require(padding >= -1 && padding < call.inputs[0].shape[0], ErrorCode::kOutOfRange, call.op.name,
-          "padding_idx {} is no row of a table {}", padding, call.inputs[0].str());
+          "padding_idx {} is not a row of a table {}", padding, call.inputs[0].str());
   const int64_t bags = bags_of(call.attributes, call.inputs[1].shape, cut ? call.inputs[2].shape : Shape{});
   require(bags >= 0 && (!cut || bags > 0 || call.inputs[1].shape.elems() == 0), ErrorCode::kShapeMismatch,
           call.op.name, "offsets {} leave no bag for indices {}", call.inputs[cut ? 2 : 1].str(),
@@ -276,7 +276,7 @@ std::optional<int64_t> padding_of(std::optional<int64_t> padding_idx, const Tens
   if (!padding_idx) return padding_idx;
   const int64_t rows = table.extent(0);
   require(*padding_idx >= -rows && *padding_idx < rows, ErrorCode::kOutOfRange, where,
-          "padding_idx {} is no row of a table {}", *padding_idx, table.spec().str());
+          "padding_idx {} is not a row of a table {}", *padding_idx, table.spec().str());
   return *padding_idx < 0 ? *padding_idx + rows : *padding_idx;
 }
 

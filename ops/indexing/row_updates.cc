@@ -42,7 +42,7 @@ std::vector<TensorSpec> infer_coalesce_rows(const OpCall& call) {
   require(extent >= 0 && extent <= kMostRows, ErrorCode::kInvalidArgument, call.op.name,
           "the extent must lie in [0, 2^32], got {}", extent);
   require(padding >= -1 && padding < extent, ErrorCode::kInvalidArgument, call.op.name,
-          "padding {} is no row of {}", padding, extent);
+          "padding {} is not a row of {}", padding, extent);
   require(indices.elems() < kMostRows, ErrorCode::kInvalidArgument, call.op.name,
           "takes less than 2^32 indices, got {}", indices.elems());
   bool fits = indices.rank() <= updates.shape.rank();
@@ -112,7 +112,7 @@ OpDef coalesce_rows_row() {
 const OpDef& rule_of(const OpCall& call) {
   const OpDef* rule = call.op.registry->find(call.attributes.get<std::string>("rule"));
   require(rule != nullptr && updates_by_elements(*rule), ErrorCode::kInvalidArgument, call.op.name,
-          "'{}' is no update by elements", call.attributes.get<std::string>("rule"));
+          "'{}' is not an elementwise update", call.attributes.get<std::string>("rule"));
   return *rule;
 }
 
@@ -134,7 +134,7 @@ void check_table(const OpCall& call, const RowUpdateLayout& layout, size_t i) {
   const TensorSpec& values = call.inputs[layout.values(i)];
   bool fits = values.shape.rank() == table.rank();
   for (int axis = 1; fits && axis < table.rank(); ++axis) fits = values.shape[axis] == table[axis];
-  require(fits, ErrorCode::kShapeMismatch, call.op.name, "values {} are no rows of a table {}", values.str(),
+  require(fits, ErrorCode::kShapeMismatch, call.op.name, "values {} are not rows of a table {}", values.str(),
           call.inputs[at].str());
   require_dtype(call, layout.rows(i), DType::kI64);
   require(call.inputs[layout.rows(i)].shape == Shape{values.shape[0]}, ErrorCode::kShapeMismatch,
@@ -422,8 +422,8 @@ RowUpdateLayout row_update_layout(const OpDef& rule, const graph::Attributes& at
   const size_t lists = 4 + layout.states;
   const size_t tensors = inputs - RowUpdateLayout::kNumbers;
   require(tensors > 0 && tensors % lists == 0, ErrorCode::kInvalidArgument, "update_rows",
-          "takes gradient factor, learning rate, step and {} tensors a table, got {} tensors after the first "
-          "{}",
+          "takes gradient factor, learning rate, step and {} tensors per table, got {} tensors after the "
+          "first {}",
           lists, tensors, RowUpdateLayout::kNumbers);
   layout.parameters = tensors / lists;
   return layout;

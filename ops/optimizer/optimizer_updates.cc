@@ -18,7 +18,7 @@ UpdateLayout layout_of(const OpCall& call) {
   const size_t tensors = call.inputs.size() - UpdateLayout::kNumbers;
   if (tensors == 0 || tensors % lists != 0) {
     fail(ErrorCode::kInvalidArgument, call.op.name,
-         "takes gradient factor, learning rate, step and {} tensors a parameter, got {} tensors after the "
+         "takes gradient factor, learning rate, step and {} tensors per parameter, got {} tensors after the "
          "first {}",
          lists, tensors, UpdateLayout::kNumbers);
   }

@@ -24,7 +24,7 @@ const OptimizerRule& optimizer_rule(std::string_view row) {
   for (const auto& [name, rule] : optimizer_rules()) {
     if (name == row) return rule;
   }
-  fail(ErrorCode::kInvalidArgument, row, "is no optimizer's update");
+  fail(ErrorCode::kInvalidArgument, row, "is not an optimizer's update");
 }
 
 std::string_view functor_name(UpdateFunctor functor) {

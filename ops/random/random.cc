@@ -35,7 +35,7 @@ std::vector<TensorSpec> infer_draw(const OpCall& call, DType dtype) {
   const TensorSpec output{dtype, Shape(call.attributes.get<Dims>("shape"))};
   const int64_t words = dtype == DType::kF64 ? 2 : 1;
   require(output.shape.elems() <= kMaxWords / words, ErrorCode::kOutOfRange, call.op.name,
-          "a draw has at most {} elements, {} asked", kMaxWords / words, output.str());
+          "a draw can have at most {} elements, got {}", kMaxWords / words, output.str());
   return {output};
 }
 
@@ -71,7 +71,7 @@ std::vector<TensorSpec> infer_normal(const OpCall& call) {
 std::vector<TensorSpec> infer_bernoulli(const OpCall& call) {
   const double probability = call.attributes.get<double>("a");
   require(probability >= 0 && probability <= 1, ErrorCode::kInvalidArgument, call.op.name,
-          "a probability lies in [0, 1], got {}", probability);
+          "a probability must lie in [0, 1], got {}", probability);
   return infer_draw(call, DType::kBool);
 }
 
@@ -322,8 +322,8 @@ Tensor bernoulli(const Shape& shape, double probability, random::Generator& gene
 Tensor dropout(const Tensor& x, double rate, bool training, random::Generator& generator) {
   require(x.defined() && is_floating(x.dtype()), ErrorCode::kDtypeMismatch, "dropout",
           "takes a floating tensor, got {}", x.defined() ? x.spec().str() : "nothing");
-  require(rate >= 0 && rate < 1, ErrorCode::kInvalidArgument, "dropout", "the rate lies in [0, 1), got {}",
-          rate);
+  require(rate >= 0 && rate < 1, ErrorCode::kInvalidArgument, "dropout",
+          "the rate must lie in [0, 1), got {}", rate);
   if (!training || rate == 0) return x;
   const Tensor kept = draw("bernoulli", x.shape(), 1 - rate, 0, DType::kBool, generator, x.device());
   return where(kept, x * (1 / (1 - rate)), scalar(0, x.dtype()));

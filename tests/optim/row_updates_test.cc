@@ -392,7 +392,7 @@ TEST(RowUpdates, WhatNeedsTheWholeGradientGetsItOrRefuses) {
   EXPECT_EQ(run(Adagrad({.weight_decay = decay})).to_vector(),
             dense(Adagrad({.weight_decay = decay})).to_vector());
   EXPECT_ERROR(run(Adam({.step = accumulate})), ErrorCode::kUnsupported, "micro-batches are accumulated");
-  EXPECT_ERROR(run(AdamW()), ErrorCode::kUnsupported, "'table' is to be updated by rows");
+  EXPECT_ERROR(run(AdamW()), ErrorCode::kUnsupported, "'table' is to be updated only in the rows");
   EXPECT_ERROR(run(Adam({.step = {.noise = {.eta = 0.1}}})), ErrorCode::kUnsupported, "noise");
   EXPECT_ERROR(run(Lamb()), ErrorCode::kUnsupported, "whole parameters");
   ParameterGroup tables;

@@ -295,7 +295,7 @@ TEST(TrainedParameters, GroupsAndFiltersMustHoldForSome) {
   EXPECT_ERROR(misspelt.apply(heads.all(), gradients_of(heads.all())), ErrorCode::kInvalidArgument,
                "parameter group 1 holds none of the 3 parameters (the first is 'body'); fix");
   Sgd hidden({.step = {.groups = {{.holds = named("left")}, {.holds = named("left")}}}});
-  EXPECT_ERROR(hidden.prepare(heads.all()), ErrorCode::kInvalidArgument, "groups before it hold all");
+  EXPECT_ERROR(hidden.prepare(heads.all()), ErrorCode::kInvalidArgument, "earlier groups already hold all");
   AdamW decay({.weight_decay = {.rate = 0.1, .applies = named("kernel")}});
   EXPECT_ERROR(decay.prepare(heads.all()), ErrorCode::kInvalidArgument,
                "applies to none of the 3 parameters");

@@ -35,7 +35,8 @@ class Block {
     memory_ = static_cast<std::byte*>(system_allocate(bytes));
     bytes_ = memory_ == nullptr ? 0 : bytes;
     require(memory_ != nullptr, ErrorCode::kOutOfMemory, "choose_kernel",
-            "no {} bytes to time implementations with; free memory, or choose by rule (set_deterministic)",
+            "{} bytes for timing implementations are not available; free memory, or choose by rule "
+            "(set_deterministic)",
             bytes);
     return memory_;
   }

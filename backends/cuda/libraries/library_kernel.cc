@@ -263,7 +263,7 @@ void LibraryKernel::bind(const KernelArgs& args) {
   const auto require_multiple = [&](std::byte* address, size_t of, const char* what) {
     if (pointer_of(address) % of == 0) return;
     fail(ErrorCode::kInvalidArgument, "cuda",
-         "{} of {} begins at {:#x}, which is no multiple of {} bytes; copy it first", what,
+         "{} of {} begins at {:#x}, which is not a multiple of {} bytes; copy it first", what,
          parts_.call->name(), pointer_of(address), of);
   };
   for (const Slot& slot : parts_.tensors)

@@ -21,13 +21,13 @@ TEST(Served, OldDevicesAndDriversAreNamedWithTheFix) {
   const DeviceProperties good = SimulatedDevice().properties;
   require_served(kOldestDriver, good);
   EXPECT_ERROR(require_served(12040, good), ErrorCode::kUnsupported,
-               "the driver serves CUDA 12.4, 13.0 is needed");
+               "the driver supports CUDA 12.4, but 13.0 is needed");
   DeviceProperties old = good;
   old.name = "Old Device";
   old.major = 6;
   old.minor = 1;
   EXPECT_ERROR(require_served(kOldestDriver, old), ErrorCode::kUnsupported,
-               "Old Device has compute capability 6.1, 7.5 is needed; run with --device cpu");
+               "Old Device has compute capability 6.1, but 7.5 is needed; run with --device cpu");
   DeviceProperties bare = good;
   bare.virtual_memory = false;
   EXPECT_ERROR(require_served(kOldestDriver, bare), ErrorCode::kUnsupported, "no virtual memory");

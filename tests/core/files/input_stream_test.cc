@@ -64,7 +64,7 @@ TEST_F(InputStreams, GiveMembersOneAfterTheOther) {
   EXPECT_EQ(read(packed("one, ") + packed("") + packed(text_)), "one, " + text_);
   EXPECT_ERROR(read(packed("one") + "garbage"), ErrorCode::kBadFormat, "damaged compressed data");
   EXPECT_ERROR(read(packed("one", false) + packed("two", false), {.compression = Compression::kZlib}),
-               ErrorCode::kBadFormat, "something follows the end");
+               ErrorCode::kBadFormat, "unexpected data follows the end");
 }
 
 TEST_F(InputStreams, SkipZerosBehindMembers) {
@@ -94,7 +94,7 @@ TEST_F(InputStreams, GoWhereTheyAreSent) {
       EXPECT_EQ(part, text_.substr(place, 50));
       EXPECT_EQ(stream.position(), place + part.size());
     }
-    EXPECT_ERROR(stream.seek(text_.size() + 1), ErrorCode::kBadFormat, "expected to go on at byte");
+    EXPECT_ERROR(stream.seek(text_.size() + 1), ErrorCode::kBadFormat, "expected to continue at byte");
     stream.seek(0);
     EXPECT_EQ(drained(stream), text_);
   }
@@ -168,7 +168,7 @@ TEST_F(InputStreams, ReadPipesForward) {
   InputStream stream(path_);
   stream.seek(1000);
   EXPECT_EQ(drained(stream), text_.substr(1000));
-  EXPECT_ERROR(stream.seek(0), ErrorCode::kIo, "from the start again");
+  EXPECT_ERROR(stream.seek(0), ErrorCode::kIo, "again from the start");
   writer.join();
 }
 

@@ -63,7 +63,7 @@ TEST(Tensor, ReadsEveryDtype) {
 TEST(Tensor, RejectsTheWrongDtypeAndCount) {
   std::array<float, 2> values{1, 2};
   const Tensor tensor = Tensor::from_external(values.data(), {DType::kF32, {2}});
-  EXPECT_ERROR(tensor.data<double>(), ErrorCode::kDtypeMismatch, "expected dtype f64, the tensor is f32");
+  EXPECT_ERROR(tensor.data<double>(), ErrorCode::kDtypeMismatch, "expected dtype f64, but the tensor is f32");
   EXPECT_ERROR(tensor.item<float>(), ErrorCode::kShapeMismatch, "f32(2)");
   EXPECT_EQ(Tensor::from_external(values.data() + 1, {DType::kF32, {1, 1}}).item<int>(), 2);
   int64_t large = (int64_t{1} << 62) + 1;

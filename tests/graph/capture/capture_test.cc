@@ -88,7 +88,7 @@ TEST(Capture, StridedArgumentsArePackedAndStridedBoundTensorsRefused) {
   EXPECT_THAT(step(zeros({3, 2})).to_vector(), ElementsAre(0, 0, 0, 0, 0, 0));
   EXPECT_THAT(step(strided).to_vector(), ElementsAre(2, 8, 4, 10, 6, 12));
   auto bound = capture([&](const Tensor& x) { return x + strided; });
-  EXPECT_ERROR(bound(zeros({3, 2})), ErrorCode::kUnsupported, "bind contiguous() of it");
+  EXPECT_ERROR(bound(zeros({3, 2})), ErrorCode::kUnsupported, "bind its contiguous() copy");
 }
 
 TEST(Capture, UndefinedResultsAreNamed) {

@@ -61,7 +61,8 @@ TEST(Embedding, ThePaddingsRowBeginsAsZerosAndGetsNoGradient) {
     EXPECT_EQ(tape.gradient(sum(y * 3.0), layer.table()).to_vector(),
               (Numbers{0, 0, 3, 3, 0, 0, 0, 0, 3, 3}));
   }
-  EXPECT_ERROR(Embedding(5, 2, {.padding_idx = 5}), ErrorCode::kOutOfRange, "padding_idx 5 is no row of 5");
+  EXPECT_ERROR(Embedding(5, 2, {.padding_idx = 5}), ErrorCode::kOutOfRange,
+               "padding_idx 5 is not one of the 5 rows");
   EXPECT_ERROR(embedding(ones({5, 2}), integers({1}, {0}), {.padding_idx = -6}), ErrorCode::kOutOfRange,
                "padding_idx -6");
 }

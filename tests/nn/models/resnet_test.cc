@@ -51,7 +51,7 @@ TEST(ResNet, GoesUnderTorchvisionsNames) {
   EXPECT_EQ(load_weights(model, path, {.naming = naming}).loaded,
             model.parameters().size() + model.buffers().size());
   EXPECT_ERROR(torchvision_names({.blocks = {1}, .widths = {2}})("block_1.path_0.norm.weight"),
-               ErrorCode::kInvalidArgument, "no tensor of this network");
+               ErrorCode::kInvalidArgument, "not a tensor of this network");
 }
 
 TEST(ResNet, RefusesWhatItIsNotMadeFor) {

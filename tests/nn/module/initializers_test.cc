@@ -101,7 +101,8 @@ TEST(Initializers, TruncatedBetweenHasTheMomentsOfItsDefinition) {
   expect(0, 1, 2, 3.5);
   expect(0, 1, 2, 9);
   expect(1, 2, 0.9, 0.95);
-  EXPECT_ERROR(init::truncated_normal_between(0, 1, 3, 4), ErrorCode::kInvalidArgument, "two deviations");
+  EXPECT_ERROR(init::truncated_normal_between(0, 1, 3, 4), ErrorCode::kInvalidArgument,
+               "two standard deviations");
   EXPECT_ERROR(init::truncated_normal_between(0, 1, 1, 1), ErrorCode::kInvalidArgument, "low < high");
 }
 

@@ -387,7 +387,7 @@ TEST(ModuleNames, ArePartsOfPaths) {
   for (const std::string name : {"", "/", "/v", "v/"}) {
     OneName model(name);
     EXPECT_ERROR(model.parameters(), ErrorCode::kInvalidArgument,
-                 "members() lists '" + name + "'; a name isn't empty");
+                 "members() lists '" + name + "'; a name must not be empty");
   }
   for (const std::string name : {"in/kernel", "in/v/w"}) {
     OneName model(name);

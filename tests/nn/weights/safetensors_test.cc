@@ -162,7 +162,7 @@ TEST_F(Safetensors, HostileLengthsAllocateNothing) {
            "entry 'a'");
   }
   refuse(R"({"a":{"dtype":"U8","shape":[18446744073709551615],"data_offsets":[0,8]}})", 8, "64 bits");
-  refuse(R"({"a":{"dtype":"U8","shape":[18446744073709551616],"data_offsets":[0,8]}})", 8, "no count");
+  refuse(R"({"a":{"dtype":"U8","shape":[18446744073709551616],"data_offsets":[0,8]}})", 8, "not a count");
 }
 
 TEST_F(Safetensors, MalformedHeadersAreErrors) {
@@ -187,7 +187,7 @@ TEST_F(Safetensors, MalformedHeadersAreErrors) {
                "entry 'a': dtype 'I8' is not supported; expected one of F64");
   refuse(entry(R"("dtype":3)"), 4, "unexpected a number");
   refuse(entry(R"("dtype":"F32","shape":[-1],"data_offsets":[0,4])"), 4, "negative");
-  refuse(entry(R"("dtype":"F32","shape":[1.5],"data_offsets":[0,4])"), 4, "no count");
+  refuse(entry(R"("dtype":"F32","shape":[1.5],"data_offsets":[0,4])"), 4, "not a count");
   refuse(entry(R"("dtype":"F32","shape":[[1]],"data_offsets":[0,4])"), 4, "unexpected a list");
   refuse(entry(R"("dtype":"F32","shape":[null],"data_offsets":[0,4])"), 4, "unexpected null");
   refuse(entry(R"("dtype":"F32","shape":[1,1,1,1,1,1,1,1,1],"data_offsets":[0,4])"), 4, "more axes than 8");

@@ -272,7 +272,7 @@ TEST(Scan, RejectsWrongCalls) {
   const Tensor x = ones({3, 2});
   EXPECT_ERROR(scan(same, {x}, {}), ErrorCode::kInvalidArgument, "number of steps");
   EXPECT_ERROR(scan(same, {x}, {x, ones({4})}), ErrorCode::kShapeMismatch, "3 rows");
-  EXPECT_ERROR(scan(same, {x}, {scalar(1)}), ErrorCode::kShapeMismatch, "no sequence");
+  EXPECT_ERROR(scan(same, {x}, {scalar(1)}), ErrorCode::kShapeMismatch, "not a sequence");
   EXPECT_ERROR(scan(same, {Tensor()}, {x}), ErrorCode::kInvalidArgument, "undefined");
   const ScanBody grows = [](std::span<const Tensor> s, std::span<const Tensor> rows) {
     return ScanStep{{s[0] + rows[0]}};

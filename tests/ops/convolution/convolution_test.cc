@@ -254,7 +254,7 @@ TEST(Convolution, RejectsOtherNumbersOfAxes) {
                "[conv1d] images are (N, W, C), got (1, 4, 4, 1)");
   EXPECT_ERROR(conv3d(zeros({1, 4, 4, 4, 1}), zeros({2, 2, 1, 1})), ErrorCode::kShapeMismatch, "has 5 axes");
   EXPECT_ERROR(conv1d(zeros({1, 4, 1}), zeros({2, 1, 1}), {.stride = {1, 1}}), ErrorCode::kInvalidArgument,
-               "one a spatial axis");
+               "one per spatial axis");
 }
 
 TEST(ConvolutionTranspose, SamePaddingMultipliesTheExtents) {

@@ -281,7 +281,7 @@ TEST_F(ChoicesOnDisk, AFolderThatCannotBeWrittenChangesNothing) {
   EXPECT_EQ(chosen("a"), "quick");
   save_choices();
   EXPECT_THAT(recorded_choices(), ElementsAre(Pair("a", "quick")));
-  EXPECT_ERROR(write_choices_file(path(), {}), ErrorCode::kIo, "cannot make the folder");
+  EXPECT_ERROR(write_choices_file(path(), {}), ErrorCode::kIo, "cannot create the folder");
 }
 
 TEST_F(ChoicesOnDisk, APipeInTheFilesPlaceDoesNotBlock) {

@@ -339,7 +339,7 @@ void SimulatedContext::free_pinned(void* pointer) {
 
 std::shared_ptr<Context> SimulatedDriver::open(int index) {
   require(index >= 0 && index < device_count(), ErrorCode::kUnsupported, "cuda",
-          "device {} of {}; they count from 0", index, device_count());
+          "device {} of {}, but devices are counted from 0", index, device_count());
   const SimulatedDevice& device = devices_[static_cast<size_t>(index)];
   require_served(version_, device.properties);
   return std::make_shared<SimulatedContext>(device, index);
