@@ -361,10 +361,9 @@ void add_bench(CLI::App& app) {
   command->add_option("--steps", options->steps, "number of steps to measure, instead of --seconds")
       ->check(whole_number(1));
   CLI::Option* const json = command->add_flag("--json", options->json, "print one JSON object per line");
-  CLI::Option* const ranks = command->add_flag(
-      "--ranks", options->ranks,
-      "below mpirun or srun: time each train step over all ranks and, in turns, the same step on every rank "
-      "alone");
+  CLI::Option* const ranks = command->add_flag("--ranks", options->ranks,
+                                               "under mpirun or srun: time each train step over all ranks "
+                                               "and, in turns, the same step on every rank alone");
   command->add_flag("--profile", options->profile, "print where the time of a step goes, kernel by kernel")
       ->excludes(ranks)
       ->excludes(json);

@@ -265,7 +265,8 @@ void add_train(CLI::App& app) {
       ->capture_default_str();
   command
       ->add_option("--patience-end", options->patience_end_seconds,
-                   "seconds of such a wait after which the run ends with exit status 6; default: never")
+                   "seconds that a rank waits in one collective, or while MPI starts or ends, before the run "
+                   "ends with exit status 6; default: never")
       ->check(positive_number());
   command->add_flag("--dry-run", options->dry_run,
                     "print how much memory the training takes with SGD, RMSprop and Adam, and exit");

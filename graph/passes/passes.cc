@@ -235,7 +235,7 @@ const std::vector<PassInfo>& passes() {
        plain<fold_broadcasts>},
       {"inline_broadcasts", "compute small operands where they are broadcast", plain<inline_broadcasts>, true,
        "fused"},
-      {"epilogues", "let a product do the element ops behind it before it stores its sums",
+      {"epilogues", "let a matrix product apply the elementwise ops that follow before it stores its sums",
        plain<absorb_epilogues>, true, "fused_product"},
       {"overlap", "start sums over ranks while the backward pass goes on", plain<start_collectives_early>,
        false, "all_reduce_start"},

@@ -216,9 +216,9 @@ std::string ranks_section(const RankData& data) {
                         duration_text(mean.input_ns), duration_text(mean.rank_wait_ns));
   }
   return fmt::format(
-      "<h3>Ranks</h3>\n<p>What an update took on each rank, without waiting for others. {}</p>\n"
+      "<h3>Ranks</h3>\n<p>The time of an update on each rank, without waiting for other ranks. {}</p>\n"
       "<div class=\"scroll\"><table>\n<tr><th>rank</th><th class=\"text\">host</th><th>work per update</th>"
-      "<th>of it, input</th><th>waits for slower ranks</th></tr>\n{}</table></div>\n"
+      "<th>of which input</th><th>waits for slower ranks</th></tr>\n{}</table></div>\n"
       "<figure>\n<div class=\"wide\">{}</div>\n<div class=\"narrow\">{}</div>\n</figure>\n",
       left_out(data, kShownRanks), rows, map_svg(data, 768), map_svg(data, 358));
 }

@@ -85,7 +85,7 @@ FlatnessVerdict doubt_beside_a_faster_machine(FlatnessVerdict verdict, const Fla
   if (reference.kind != Flatness::kShrinking) return verdict;
   FlatnessVerdict even = judge_at_even_speed(input, options, 0);
   if (even.kind == Flatness::kGrowing) {
-    even.reason = fmt::format("hidden by a machine that became faster ({}): {}",
+    even.reason = fmt::format("the machine became faster ({}), which hides a change of the program: {}",
                               percent(reference.largest.change), even.reason);
     return even;
   }

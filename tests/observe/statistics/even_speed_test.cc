@@ -47,7 +47,7 @@ TEST(EvenSpeed, MachineThatBecomesFasterHidesNoGrowth) {
   };
   const FlatnessVerdict hidden = judged(0.02, 0.12);
   EXPECT_EQ(hidden.kind, Flatness::kGrowing) << hidden.reason;
-  EXPECT_THAT(hidden.reason, HasSubstr("hidden by a machine that became faster"));
+  EXPECT_THAT(hidden.reason, HasSubstr("which hides a change of the program"));
   const FlatnessVerdict unknown = judged(0, 0.12);
   EXPECT_EQ(unknown.kind, Flatness::kInconclusive) << unknown.reason;
   EXPECT_THAT(unknown.reason, HasSubstr("flat as measured, but the machine became faster"));
