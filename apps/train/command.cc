@@ -305,8 +305,8 @@ void add_train(CLI::App& app) {
                     "device to train on; on cuda, only models whose ops all have CUDA kernels (docs/gpu.md)");
   command
       ->add_option("--memory-limit", options->memory_limit,
-                   "the most device memory that tensors may take, such as 512MB or 2GiB; it is allocated in "
-                   "multiples of 2 MiB; default: all of the memory")
+                   "the most device memory that tensors may take, such as 512MB or 2GiB, rounded down to a "
+                   "multiple of what the device allocates at once (2 MiB); default: all of it")
       ->transform(CLI::AsSizeValue(true))
       ->transform(CLI::Validator(  // the last of them is asked first
           [](const std::string& text) {
