@@ -10,9 +10,9 @@
 
 namespace isochron {
 
-/// Computes d target / d sources while capturing: appends the backward nodes to the graph under capture.
-/// `seeds` multiply the targets (default: ones). For a source that the targets don't depend on, the result is
-/// undefined.
+/// Computes d(sum of targets) / d sources while capturing: appends the backward nodes to the graph under
+/// capture. `seeds`: one tensor per target, with its dtype and shape, by which its gradient is weighted;
+/// default: ones. For a source that the targets don't depend on, the result is an undefined tensor.
 ///
 /// An assignment starts a new leaf, both in eager mode and in a capture. Reads after it depend on the new
 /// content only; no gradient flows to the values from which that content was computed. As a source, the
@@ -20,7 +20,9 @@ namespace isochron {
 /// through it, or update twice.
 ///
 /// Throws kCaptureViolation outside a capture (use GradientTape instead), kUnsupported for a path through an
-/// op without a gradient, kStale if a source has been assigned since the targets were computed.
+/// op without a gradient, kStale if a source has been assigned since the targets were computed,
+/// kInvalidArgument for an undefined target, kDtypeMismatch for a target that isn't floating, kShapeMismatch
+/// for a seed that differs from its target.
 std::vector<Tensor> gradients(std::span<const Tensor> targets, std::span<const Tensor> sources,
                               std::span<const Tensor> seeds = {});
 std::vector<Tensor> gradients(const Tensor& target, std::span<const Tensor> sources);
@@ -43,7 +45,7 @@ class GradientTape {
   GradientTape& operator=(const GradientTape&) = delete;
 
   /// Restricts recording to calls that depend on watched tensors. Without any `watch`, everything is
-  /// recorded.
+  /// recorded. Throws kDtypeMismatch unless `tensor` is floating.
   void watch(const Tensor& tensor);
   /// Like `gradients`. Throws kInvalidArgument on a second call unless persistent, kStale if a variable has
   /// been assigned since it was read.

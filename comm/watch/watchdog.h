@@ -52,7 +52,8 @@ std::chrono::nanoseconds looks_apart(std::chrono::nanoseconds waited, std::chron
 
 class Watchdog {
  public:
-  /// A collective call: every rank makes one. In a group of one rank there is nothing to watch.
+  /// A collective call: every rank must make one. In a group of one rank there is nothing to watch. Throws
+  /// kInvalidArgument unless patience > 0 and end_after >= 0.
   Watchdog(std::shared_ptr<Group> group, WatchdogOptions options);
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;

@@ -26,7 +26,7 @@ std::vector<std::byte> read_regular_file(const std::filesystem::path& path,
 void read_regular_file(const std::filesystem::path& path, std::vector<std::byte>& bytes, size_t limit_bytes);
 
 /// Makes the system store changes directly in `folder` (created, renamed and removed entries), so that they
-/// survive a power failure. Does nothing if the file system can't do that.
+/// survive a power failure. Does nothing if the file system doesn't support this.
 void sync_folder(const std::filesystem::path& folder);
 
 /// Writes `content` to a temporary file in the same folder, fsyncs it, renames it over `path` and fsyncs the

@@ -29,7 +29,8 @@ bool subnormals_flushed();
 /// its start; 0 if the system doesn't report it.
 int64_t core_wait_ns(int id);
 
-/// Parallel loops that this thread has begun on more than one thread: whether a program works on the team.
+/// The number of parallel loops that this thread has started on more than one thread. Shows whether a program
+/// uses the thread team.
 int64_t parallel_loops_begun();
 
 namespace internal {

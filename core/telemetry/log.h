@@ -1,6 +1,6 @@
 // The log: events (core/telemetry/event.h) as lines on standard error, at the level that the user chooses.
-// There is no second way to report: code emits an event, whose kind has a level here. A program that makes no
-// Log uses the level in ISOCHRON_LOG, by default warnings.
+// All reporting goes through events; the kind of an event determines its level. A program that makes no Log
+// uses the level in ISOCHRON_LOG, by default warnings.
 #pragma once
 
 #include <cstdio>
@@ -12,7 +12,7 @@ namespace isochron {
 
 /// Each level includes those before it.
 enum class LogLevel {
-  kError,    // nothing but errors, which are exceptions
+  kError,    // no events: errors are exceptions
   kWarning,  // what a user should know of: notices, failed retries
   kInfo,     // what was done: checkpoints
   kDebug,    // every trace, plan and growth of a pool
@@ -20,12 +20,13 @@ enum class LogLevel {
 
 /// From "error", "warning", "info" or "debug". Throws kInvalidArgument naming `where`.
 LogLevel log_level(std::string_view name, std::string_view where);
-/// What `ISOCHRON_LOG` says, else kWarning. Throws as `log_level`.
+/// The level named by the environment variable ISOCHRON_LOG, or kWarning if it isn't set. Throws like
+/// `log_level`.
 LogLevel log_level_of_environment();
 LogLevel log_level_of(EventKind kind);
 
 namespace internal {
-/// Logs like a Log for standard error, if there is none.
+/// Logs to standard error if no Log exists.
 void log_by_default(const Event& event);
 }  // namespace internal
 

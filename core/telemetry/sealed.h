@@ -13,10 +13,10 @@
 //
 // What counts: allocations (from our allocators, and from the heap), tensors, entries of gradient tapes,
 // graph nodes, traces, plans, threads and file handles, made by the thread of the section or by the compute
-// threads that work for it. What the libraries behind the kernels allocate inside their own calls
-// (core/base/library_call.h) is theirs, and background threads are counted apart. The heap, threads and file
-// handles are seen where malloc, pthread_create and open are interposed (apps/allocation_counter.h), as in
-// the command and in a program that links isochron::allocation_counter; without that the rest is seen.
+// threads that work for it. Not counted are allocations that libraries such as oneDNN make inside their own
+// calls (core/base/library_call.h), and whatever background threads make. The heap, threads and file handles
+// are counted only if malloc, pthread_create and open are interposed (apps/allocation_counter.h), as in the
+// command and in programs that link isochron::allocation_counter. The other kinds are always counted.
 //
 // A section costs two writes to thread-local memory. Outside a section, code that makes something tests one
 // pointer.
@@ -33,7 +33,8 @@
 
 namespace isochron {
 
-/// The more telling ones come later: a trace brings nodes, tensors and allocations along.
+/// Kinds of objects, from the least to the most informative one: a trace, for example, also creates nodes,
+/// tensors and allocations.
 enum class Made : int { kAllocation, kTensor, kTapeEntry, kNode, kFile, kThread, kPlan, kTrace, kCount };
 inline constexpr int kMadeCount = static_cast<int>(Made::kCount);
 
@@ -49,8 +50,9 @@ class Seal {
   Seal& operator=(const Seal&) = delete;
 
   bool broken() const { return broken_.load(std::memory_order_relaxed); }
-  /// Throws kSealed when anything was made in a section since the last check: what, how much, at `step` of
-  /// `where`, and the stack of the first of the most telling kind. Call it outside of sections.
+  /// Throws kSealed if anything was made in a section since the last check. The error names `where`, `step`,
+  /// the kinds and their counts, and has the stack of the first object of the most informative kind. Call
+  /// this outside sections.
   void check(std::string_view where, int64_t step) {
     if (broken()) [[unlikely]]
       report(where, step);
@@ -84,7 +86,7 @@ inline void note_made(Made what, size_t bytes = 0, std::string_view tag = {}) no
     internal::note_made(what, bytes, tag);
 }
 
-/// While it lives, what this thread makes breaks `seal`; null: nothing does.
+/// While it lives, anything that this thread makes is a violation of `seal`. Null: nothing is.
 class [[nodiscard]] SealedSection {
  public:
   explicit SealedSection(Seal* seal) : outer_(internal::t_seal) { internal::t_seal = seal; }

@@ -22,8 +22,9 @@ class ElementBuffer {
   explicit ElementBuffer(const Layout& layout, std::shared_ptr<cuda::Gpu> gpu = nullptr);
 
   /// Memory for tensor `index` with `shape`, which must fit the layout. Waits for copies of the previous
-  /// content to the device; handles on that content become stale. Allocates only if the tensor is larger
-  /// than any before it. Throws kOutOfMemory, kOverflow.
+  /// content to the device; handles on that content become stale. Allocates only if the tensor is larger than
+  /// any before it. Throws kOutOfRange for an index beyond the layout, kShapeMismatch for a shape that
+  /// doesn't fit it, kOutOfMemory, kOverflow.
   std::byte* room(int index, const Shape& shape);
   /// Memory for tensor `index`, whose shape the layout fixes.
   std::byte* room(int index);
@@ -33,7 +34,7 @@ class ElementBuffer {
 
   /// What was written last.
   const Element& element() const { return element_; }
-  /// Ends its time: reading handles on it throws kStale from now on.
+  /// Ends the element's validity: from now on, reading handles to it throws kStale.
   void retire();
   const Layout& layout() const { return *layout_; }
 

@@ -59,8 +59,8 @@ class ExampleParser {
   /// another number of values than its spec.
   void parse(std::span<const std::byte> example, const ExamplePlace& where);
 
-  /// The values of a feature by its place in `specs()`. Throws kInvalidArgument for a feature of another
-  /// kind.
+  /// The values of a feature, by its position in `specs()`. Throws kInvalidArgument for a feature of another
+  /// kind, kOutOfRange for a string that doesn't exist.
   std::span<const int64_t> ints(size_t feature) const;
   std::span<const float> floats(size_t feature) const;
   size_t strings(size_t feature) const;
@@ -87,7 +87,7 @@ class ExampleBuilder {
   ExampleBuilder();
   ~ExampleBuilder();
 
-  /// Each adds a feature. Throws kInvalidArgument for a name that is there already.
+  /// Each adds a feature. Throws kInvalidArgument if the name has been added before.
   void add(std::string_view name, std::span<const int64_t> values);
   void add(std::string_view name, std::span<const float> values);
   void add(std::string_view name, std::span<const std::string_view> values);

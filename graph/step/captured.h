@@ -73,8 +73,9 @@ class CapturedFunction {
   /// Replays the plan for the arguments' signature; traces and plans first if the signature is new. The
   /// results are views of the arena, valid until the next call. Throws kSealed for a new signature after
   /// `seal`; kCaptureViolation inside another capture and while another call runs (see above); kStale if an
-  /// argument is this function's own previous result (pass copy() of it); kOutOfMemory if the arena doesn't
-  /// fit; kNotANumber under `check_numerics`; and whatever the traced function throws.
+  /// argument is this function's own previous result (pass copy() of it); kDevice if an argument is on a
+  /// device other than the plan's (the CPU is allowed); kOutOfMemory if the arena doesn't fit; kNotANumber
+  /// under `check_numerics`; and whatever the traced function throws.
   std::span<const Tensor> call(std::span<const Tensor* const> arguments);
   /// Traces and plans `signature` now, so that its first call is as fast as later ones. Throws kSealed after
   /// `seal`.

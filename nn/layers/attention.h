@@ -17,7 +17,7 @@ struct MultiHeadAttentionOptions {
 };
 /// Self-attention (Vaswani et al.: "Attention Is All You Need", NeurIPS 2017). One dense layer computes
 /// queries, keys and values; another combines the heads' results. x: (N, T, width); the result has the same
-/// shape.
+/// shape. A call throws kShapeMismatch for another rank or width.
 class MultiHeadAttention : public Module {
  public:
   /// Throws kInvalidArgument unless heads divide width and key_value_heads divide heads.

@@ -1,4 +1,5 @@
-// Layers. Their parameters are built on the first call and have the dtype of the first input.
+// Layers. Their parameters are built on the first call and have the dtype of the first input. That input must
+// be floating (kDtypeMismatch).
 #pragma once
 
 #include "isochron/nn/layers/convolution_layers.h"
@@ -21,7 +22,7 @@ class Dense : public Module {
  public:
   /// Throws kInvalidArgument unless units >= 1.
   explicit Dense(int64_t units, Activation activation = Activation::kNone, DenseOptions options = {});
-  /// Throws kShapeMismatch if the input's width differs from that of the first input.
+  /// Throws kShapeMismatch for a scalar, or if the input's width differs from that of the first input.
   Tensor forward(const Tensor& x) override;
   void members(Members& list) override;
   std::string_view kind() const override { return "dense"; }

@@ -15,7 +15,7 @@ Sequential mlp(const std::vector<int64_t>& widths, Activation activation = Activ
 /// C) with H and W at least 12; result (N, classes), logits.
 Sequential lenet(int64_t classes = 10);
 
-/// Forecasters: (N, T, C) to (N, outputs).
+/// Forecasters: (N, T, C) to (N, outputs), with `units` hidden units in each of `layers` recurrent layers.
 Sequential lstm_forecaster(int64_t units = 64, int64_t layers = 1, int64_t outputs = 1);
 Sequential gru_forecaster(int64_t units = 64, int64_t layers = 1, int64_t outputs = 1);
 

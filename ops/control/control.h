@@ -31,8 +31,9 @@ struct WhileOptions {
 };
 
 /// Applies `body` to the state as long as `condition` (a bool scalar) is true, and returns the final state.
-/// The specs of the state must not change. Throws kShapeMismatch, kDtypeMismatch, kUnsupported (assignments
-/// inside, a gradient without a bound).
+/// The specs of the state must not change. Throws kInvalidArgument (an empty state, an undefined tensor,
+/// max_iterations < -1), kShapeMismatch, kDtypeMismatch, kUnsupported (assignments inside, a gradient without
+/// a bound).
 std::vector<Tensor> while_loop(const LoopCondition& condition, const LoopFunction& body,
                                const std::vector<Tensor>& initial, WhileOptions options = {});
 

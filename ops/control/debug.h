@@ -12,10 +12,10 @@ namespace isochron {
 /// device to standard output, the next time the host waits for the device. Kept in a captured step even if
 /// nothing reads the result.
 Tensor print(const Tensor& x, const std::string& label);
-/// x itself. Throws kNotANumber when x (floating) holds NaN or infinity at the time it is computed; the error
-/// names `label`, the first bad index and the count. A device kernel can't throw: there it prints the same
-/// line to standard output and traps, and later calls throw kDeviceLost. Kept in a captured step even if
-/// nothing reads the result.
+/// Returns x, and throws kNotANumber if x holds NaN or infinity when it is computed; the error names `label`,
+/// the first such index and their count. A device kernel can't throw: there it prints the same line to
+/// standard output and traps, and later calls throw kDeviceLost. Throws kDtypeMismatch unless x is floating.
+/// Kept in a captured step even if nothing reads the result.
 Tensor check_numerics(const Tensor& x, const std::string& label);
 
 }  // namespace isochron

@@ -19,7 +19,8 @@ Tensor take_along_axis(const Tensor& x, const Tensor& indices, int64_t axis);
 /// deterministic. Not defined for bool. Throws the errors of `take_along_axis`.
 Tensor put_add_along_axis(const Tensor& base, const Tensor& indices, const Tensor& updates, int64_t axis);
 
-/// The same on a base of zeros, of extent `extent` along `axis`; updates and indices have one shape.
+/// The same on a base of zeros, of extent `extent` along `axis`; updates and indices have one shape. Also
+/// throws kInvalidArgument for a negative extent.
 Tensor put_add_along_axis(const Tensor& updates, const Tensor& indices, int64_t extent, int64_t axis);
 
 }  // namespace isochron

@@ -11,15 +11,16 @@ namespace isochron {
 /// checked before anything is written.
 Tensor gather(const Tensor& x, const Tensor& indices, int64_t axis = 0);
 /// The reverse of `gather`: zeros of extent `extent` along `axis`, to which `updates` are added at `indices`,
-/// in order, so that the result is always the same.
+/// in order, so the result is deterministic. updates: the shape that `gather` of the result returns. Throws
+/// like the next function.
 Tensor scatter_add(const Tensor& updates, const Tensor& indices, int64_t extent, int64_t axis = 0);
 /// Returns `base` with `updates` added to its slices at `indices` along `axis` (PyTorch's index_add, for
 /// indices of any shape). The updates of a slice are summed first, in order, then added to the base. updates:
 /// the shape that `gather(base, indices, axis)` returns. Throws kShapeMismatch, kDtypeMismatch, and the
 /// errors of `gather`.
 Tensor scatter_add(const Tensor& base, const Tensor& indices, const Tensor& updates, int64_t axis = 0);
-/// 1 at each index, else 0, along a new last axis of extent `depth`. Throws kInvalidArgument unless depth >=
-/// 1, and as `gather`.
+/// 1 at each index, else 0, along a new last axis of extent `depth`. indices: (...), i32 or i64; result (...,
+/// depth). Throws kInvalidArgument unless depth >= 1, and like `gather`.
 Tensor one_hot(const Tensor& indices, int64_t depth, DType dtype = DType::kF32);
 
 /// The index (i64) of the first largest or smallest element along `axis`; NaN counts as both. Without an

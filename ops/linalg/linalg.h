@@ -1,9 +1,9 @@
 // Linear algebra on batches of matrices: x of (..., M, N), factored in f32 or f64 without pivot thresholds.
 // If a matrix has no result (it is singular, or not positive definite), the op throws kInvalidArgument when
-// it runs, naming the matrix within the batch, before anything is written. On a device this ends the device
-// (kDeviceLost), after a line on standard output with the same message. All ops are twice differentiable
-// unless stated otherwise. Errors are those of the backward stable algorithms: a small multiple of N x
-// epsilon x condition number. All throw kShapeMismatch, kDtypeMismatch.
+// it runs, naming the matrix within the batch, before anything is written. A device kernel can't throw: there
+// it prints the same message to standard output and traps, and later calls throw kDeviceLost. All ops are
+// twice differentiable unless stated otherwise. Errors are those of the backward stable algorithms: a small
+// multiple of N x epsilon x condition number. All throw kShapeMismatch, kDtypeMismatch.
 #pragma once
 
 #include <utility>

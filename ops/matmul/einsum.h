@@ -14,13 +14,13 @@ namespace isochron {
 /// last axis and broadcast; it is an error if the result doesn't contain them. Without "->" the result has
 /// "..." first and then, in alphabetical order (capitals first), the letters that occur once.
 ///
-/// Any number of operands of one dtype. Each step contracts the pair that costs the fewest multiplications,
-/// of equals the first, by matmul (elementwise where nothing is summed), so that gradients of any order,
-/// capture and fusion are those of matmul, mul, sum and transpose. One operand may have any dtype that `sum`
-/// takes, more must be floating where letters are summed over.
+/// Any number of operands of one dtype. Each step contracts the pair of operands that needs the fewest
+/// multiplications; of equal pairs, the first. It uses matmul, or mul if nothing is summed, so gradients of
+/// any order, capture and fusion work as for matmul, mul, sum and transpose. A single operand may have any
+/// dtype that `sum` accepts. Two or more operands must be floating if letters are summed over.
 ///
-/// Throws kInvalidArgument with the position for a faulty equation, kShapeMismatch where operands don't fit
-/// it, kDtypeMismatch.
+/// Throws kInvalidArgument with the position of an error in the equation, kShapeMismatch if operands don't
+/// fit it, kDtypeMismatch.
 Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands);
 
 }  // namespace isochron

@@ -11,8 +11,9 @@ struct Moments {
   Tensor variance;
 };
 /// Mean and variance of each channel over all other axes. x: (..., C) with at least one row; results (C), f32
-/// where x has 16 bits. One pass over x, in blocks relative to the mean before each and in f64 between them,
-/// so that a large mean costs the variance no digits. Throws kShapeMismatch, kDtypeMismatch.
+/// where x has 16 bits. Computed in one pass. Each block of x is summed relative to the mean of the blocks
+/// before it, and blocks are combined in f64, so a large mean doesn't make the variance inaccurate. Throws
+/// kShapeMismatch, kDtypeMismatch.
 Moments channel_moments(const Tensor& x);
 
 /// (x - mean) gamma / sqrt(variance + epsilon) + beta for each channel. x: (..., C), the others (C). Throws
@@ -33,16 +34,18 @@ struct NormalizedBatch {
   Tensor y;
   Moments moments;
 };
-/// Each channel brought to mean 0 and variance 1 over all other axes (Ioffe and Szegedy: "Batch
-/// Normalization", ICML 2015), times gamma, plus beta; (C) each, either may be undefined. x: (..., C).
-/// Moments as channel_moments gives them; gradients flow through them. Throws kShapeMismatch, kDtypeMismatch.
+/// Normalizes each channel to mean 0 and variance 1 over all other axes (Ioffe and Szegedy: "Batch
+/// Normalization", ICML 2015), times gamma, plus beta. gamma and beta: (C), and either may be undefined. x:
+/// (..., C). The moments are those of channel_moments; gradients flow through them. Throws kShapeMismatch,
+/// kDtypeMismatch.
 NormalizedBatch batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon = 1e-5);
 
-/// The channels of each sample, in `groups` equal parts, brought to mean 0 and variance 1 over all positions
-/// (Wu and He: "Group Normalization", ECCV 2018), times gamma, plus beta; (C) each, either may be undefined.
-/// x: (N, ..., C) with at least one element. Sums are kept in f64 between blocks of at most 128 rows, each
-/// relative to the mean before it, so that a large mean costs y no digits; the same bits for any number of
-/// threads, gradients too. Throws kShapeMismatch, kDtypeMismatch, kInvalidArgument unless groups divides C.
+/// Splits the channels of each sample into `groups` equal parts, and normalizes each part to mean 0 and
+/// variance 1 over all positions (Wu and He: "Group Normalization", ECCV 2018), times gamma, plus beta. gamma
+/// and beta: (C), and either may be undefined. x: (N, ..., C) with at least one element. Blocks of at most
+/// 128 rows are summed relative to the mean of the blocks before them, and combined in f64, so a large mean
+/// doesn't make y inaccurate. Results and gradients have the same bits for any number of threads. Throws
+/// kShapeMismatch, kDtypeMismatch, kInvalidArgument unless groups divides C.
 Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& gamma, const Tensor& beta,
                   double epsilon = 1e-5);
 /// The same for each channel separately (Ulyanov, Vedaldi, Lempitsky: "Instance Normalization", 2016).

@@ -1,4 +1,4 @@
-// Batch normalization by the moments of the batches of several ranks together.
+// Batch normalization over the batches of several ranks.
 #pragma once
 
 #include "isochron/ops/collective/collectives.h"
@@ -6,23 +6,24 @@
 
 namespace isochron {
 
-/// What batch normalization over ranks makes: this rank's y; the moments of each channel that all went by,
-/// (C); and over how many rows these were taken on all ranks together, f64 ().
+/// y: this rank's result. moments: the mean and variance of each channel over all ranks, (C). rows: the
+/// number of rows of all ranks, f64 ().
 struct NormalizedRanks {
   Tensor y;
   Moments moments;
   Tensor rows;
 };
-/// `batch_norm` of the batches of all ranks of a group as one: every rank's counts by its rows, of which it
-/// may have any number from 1 on (a row: all axes of x but the last). x: (..., C), with the same C and dtype
-/// on all ranks; gamma and beta: (C), the same numbers on all ranks, or undefined.
+/// Like `batch_norm` of one batch that consists of the batches of all ranks in `group`. x: (..., C), with the
+/// same C and dtype on all ranks, and at least one row (an index of all axes but the last); ranks may have
+/// different numbers of rows. gamma and beta: (C), with the same content on all ranks, or undefined.
 ///
-/// One all_gather of means, variances and numbers of rows, from which every rank computes the moments of all
-/// in f64 (Chan, Golub, LeVeque: "Updating Formulae and a Pairwise Algorithm for Computing Sample Variances",
-/// 1979): a large mean costs the variance no digits, and all ranks have the same bits. Gradients are those of
-/// the sum of all ranks' results, as those of any collective are, and take one reduce_scatter; those of gamma
-/// and beta are of this rank's rows alone, to be summed over the ranks as all gradients are. In a group of
-/// one rank it is batch_norm itself. Throws as batch_norm, and kInvalidArgument for a null group; on the CPU.
+/// The ranks exchange means, variances and numbers of rows by one all_gather. Each rank then combines them in
+/// f64 (Chan, Golub, LeVeque: "Updating Formulae and a Pairwise Algorithm for Computing Sample Variances",
+/// 1979), so a large mean doesn't make the variance inaccurate, and all ranks get the same bits. The gradient
+/// of x is that of the sum of all ranks' results, as for any collective, and takes one reduce_scatter. The
+/// gradients of gamma and beta cover this rank's rows only; the optimizer sums them over the ranks like all
+/// gradients. In a group of one rank this is batch_norm. CPU only. Throws like batch_norm, and
+/// kInvalidArgument for a null group.
 NormalizedRanks rank_batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon,
                                 const RankGroup& group);
 

@@ -26,11 +26,13 @@ class Generator {
   void move_to(Device device);
   /// Continues from a saved state. Throws kShapeMismatch, kDtypeMismatch.
   void set_state(const Tensor& state);
-  /// `step` returns the number of draws so far; `seek` sets where the next draw begins. For streams that are
-  /// split up. Both allocate nothing on the CPU, and throw kDevice elsewhere.
+  /// `step` returns the number of steps so far, and `seek` sets the step of the next draw: for code that
+  /// divides one stream among several users. On the CPU both allocate nothing; with the state on another
+  /// device, they wait for it.
   int64_t step() const;
   void seek(int64_t step);
-  /// The state for the next draw: advanced, at once or (once) in the capture that is open.
+  /// Returns the state for the next draw, and advances it: at once in eager mode; in a capture once per
+  /// replay.
   Tensor advance();
 
  private:
@@ -47,8 +49,8 @@ void set_seed(uint64_t seed);
 
 }  // namespace random
 
-/// Uniform in [low, high): 24 random bits per number in f32, 53 in f64 (the only dtypes). The functions throw
-/// kInvalidArgument, kDtypeMismatch.
+/// Uniform in [low, high): 24 random bits per number in f32, 53 in f64 (the only dtypes). The functions below
+/// throw kInvalidArgument, kDtypeMismatch, and kOutOfRange for a draw with too many elements.
 Tensor random_uniform(const Shape& shape, double low = 0, double high = 1, DType dtype = DType::kF32,
                       random::Generator& generator = random::default_generator());
 /// Normal by Box and Muller (1958). f32 numbers stay within 6.7 standard deviations.

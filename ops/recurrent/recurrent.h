@@ -14,18 +14,18 @@
 // (ops/control/scan.h). PyTorch's layouts: its LSTM has rows i, f, g, o and two biases, which are added; its
 // GRU has rows r, z, n.
 //
-// f32 and f64; 16-bit floats go through f32. f32 values err by at most 4 ULP a function. Results are the same
-// bits for any thread count; gradients of the kernels and the bias for a fixed one. The gradient of the
-// gradient runs step by step in elementary ops.
+// f32 and f64; 16-bit floats go through f32. In f32 each sigmoid and tanh has an error of at most 4 ULP.
+// Results have the same bits for any number of threads; gradients of the kernels and the bias only for the
+// same number of threads. The second gradient is computed step by step in elementary ops.
 //
-// Under mixed_bf16, where the processor multiplies bf16 (backends/common/vector_target.h), products take bf16
-// operands and sum in f32: x and the kernels; h, rounded once a step; and the gradients of the gates' sums,
-// from which those of x, h, the kernels and the bias are made. Gates, cells and states are computed in f32,
-// and h and c are carried from step to step in it. Elsewhere, and under mixed_f16, operands are widened to
-// f32.
+// Under mixed_bf16, if the processor multiplies bf16 (backends/common/vector_target.h), matrix products have
+// bf16 operands and sum in f32. The operands are x and the kernels; h, which is rounded once per step; and
+// the gradients of the gates' sums, from which the gradients of x, h, the kernels and the bias are computed.
+// Gates, cells and states are computed in f32, and h and c are passed from step to step in f32. On other
+// processors, and under mixed_f16, operands are converted to f32.
 //
-// All throw kShapeMismatch, kDtypeMismatch; at run time kOutOfRange for a length outside [0, T], which on a
-// device, where nothing can throw, counts as 0 or T.
+// All throw kShapeMismatch and kDtypeMismatch and, when they run, kOutOfRange for a length outside [0, T]. A
+// device kernel can't throw: there such a length is clamped to [0, T].
 #pragma once
 
 #include "isochron/core/tensor/tensor.h"
@@ -33,11 +33,11 @@
 namespace isochron {
 
 struct RecurrentOptions {
-  /// From the last step to the first. Row t of the sequence is still what the state was after reading x_t.
+  /// Runs from the last step to the first. Row t of the sequence is still the state after x_t was read.
   bool reverse = false;
-  /// (N) i32 or i64, or undefined: all T. Steps from lengths[n] on leave row n's state as it is and give 0 in
-  /// the sequence; what x holds there is never used. So the final state is that of the last valid step, as
-  /// with PyTorch's packed sequences, also in reverse.
+  /// (N) i32 or i64: the number of valid steps of each row. Undefined: all T. Later steps leave the row's
+  /// state unchanged, give 0 in the sequence, and don't use x. So the final state is that of the last valid
+  /// step, as with PyTorch's packed sequences, also in reverse.
   Tensor lengths = {};
 };
 
@@ -63,7 +63,7 @@ struct GruResult {
 GruResult gru(const Tensor& x, const Tensor& kernel, const Tensor& recurrent_kernel, const Tensor& bias,
               const Tensor& initial = {}, const RecurrentOptions& options = {});
 
-/// One step in elementary ops, for loops of one's own. x: (N, C).
+/// One step in elementary ops, for hand-written loops. x: (N, C), states: (N, H).
 LstmState lstm_step(const Tensor& x, const LstmState& state, const Tensor& kernel,
                     const Tensor& recurrent_kernel, const Tensor& bias);
 Tensor gru_step(const Tensor& x, const Tensor& h, const Tensor& kernel, const Tensor& recurrent_kernel,

@@ -16,16 +16,18 @@ struct CumulativeOptions {
   bool reverse = false;
 };
 
-/// Sums and products of any number dtype, which they keep: integers wrap, floats are accumulated in f64 and
-/// rounded once an element. The product's gradient is exact also where elements are 0 (nothing is divided).
+/// Sums and products of any dtype but bool; the result has the same dtype. Integers wrap; floats are
+/// accumulated in f64 and rounded once per element. The product's gradient is exact also where elements are 0
+/// (nothing is divided).
 Tensor cumulative_sum(const Tensor& x, int64_t axis, CumulativeOptions options = {});
 Tensor cumulative_product(const Tensor& x, int64_t axis, CumulativeOptions options = {});
 
 /// log of the cumulative sum of e^x, without overflow: -inf where nothing was summed. Floating dtypes.
 Tensor log_cumulative_sum_exp(const Tensor& x, int64_t axis, CumulativeOptions options = {});
 
-/// The largest or smallest element so far, and its position (i64) along `axis`: of equals the last seen,
-/// and NaN counts as both, as in PyTorch. The gradient goes to that element. Any number dtype.
+/// The largest or smallest element so far, and its position (i64) along `axis`. Of equal elements the last
+/// one counts; NaN counts as both largest and smallest, as in PyTorch. The gradient goes to that element. Any
+/// number dtype.
 std::pair<Tensor, Tensor> cumulative_max(const Tensor& x, int64_t axis, bool reverse = false);
 std::pair<Tensor, Tensor> cumulative_min(const Tensor& x, int64_t axis, bool reverse = false);
 

@@ -5,10 +5,11 @@
 
 namespace isochron {
 
-/// log sum e^x over `axes` (all where there are none), from the largest element on, so that nothing
-/// overflows; PyTorch's logsumexp. Of -inf alone it is -inf, and its gradient 0. Floating dtypes, 16-bit ones
-/// through f32. Relative error of the sum as softmax's. Throws kOutOfRange and kInvalidArgument for the axes,
-/// kShapeMismatch where they hold no element.
+/// log sum e^x over `axes` (PyTorch's logsumexp); an empty list means all axes. The largest element is
+/// subtracted first, so that nothing overflows. If all elements are -inf, the result is -inf and the gradient
+/// is 0. Floating dtypes; 16-bit ones are computed in f32. The relative error of the sum is that of softmax.
+/// Throws kOutOfRange for an axis, kInvalidArgument for a repeated axis, kShapeMismatch if the axes contain
+/// no element.
 Tensor log_sum_exp(const Tensor& x, const Axes& axes = {}, bool keep_dims = false);
 
 }  // namespace isochron

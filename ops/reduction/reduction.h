@@ -1,5 +1,5 @@
-// Reductions over any axes; an empty list means all of them. f32 sums accumulate in vector lanes a tile at a
-// time and in f64 between tiles: the error of a sum of n numbers stays below about 2e-7 sum |x| for any n.
+// Reductions over any axes; an empty list means all of them. Sums of f32 accumulate in f32 within a tile and
+// in f64 across tiles, so the error of a sum stays below about 2e-7 sum |x| for any number of elements.
 #pragma once
 
 #include "isochron/core/tensor/tensor.h"

@@ -7,12 +7,13 @@ namespace isochron {
 
 /// e^(x - max) / sum over `axis`. Floating dtypes. Throws kOutOfRange for the axis.
 Tensor softmax(const Tensor& x, int64_t axis = -1);
-/// x - log sum e^x over `axis`, from the largest element on, so that nothing overflows.
+/// x - log sum e^x over `axis`, computed relative to the largest element, so that nothing overflows. Throws
+/// like `softmax`.
 Tensor log_softmax(const Tensor& x, int64_t axis = -1);
 
 /// -log softmax(logits)[label] of each row, in one pass. logits: (..., C), labels: (...), i64 or i32; result
-/// (...). Throws kShapeMismatch, kDtypeMismatch, and when run kOutOfRange naming row and label for one
-/// outside [0, C).
+/// (...). Throws kShapeMismatch, kDtypeMismatch, and, when it runs, kOutOfRange naming row and label for a
+/// label outside [0, C).
 Tensor sparse_softmax_cross_entropy(const Tensor& logits, const Tensor& labels);
 /// -sum targets * log_softmax(logits) over the last axis. logits, targets: (..., C).
 Tensor softmax_cross_entropy(const Tensor& logits, const Tensor& targets);
@@ -23,8 +24,8 @@ Tensor softmax_cross_entropy(const Tensor& logits, const Tensor& targets);
 Tensor sparse_categorical_cross_entropy(const Tensor& probabilities, const Tensor& labels);
 Tensor categorical_cross_entropy(const Tensor& probabilities, const Tensor& targets);
 
-/// Elementwise -t log p - (1 - t) log(1 - p), from p clipped as above, and from the logit of p without
-/// clipping: max(x, 0) - x t + log(1 + e^-|x|).
+/// Elementwise -t log p - (1 - t) log(1 - p), with p clipped as above. The form for logits x of p clips
+/// nothing: max(x, 0) - x t + log(1 + e^-|x|). Throw kShapeMismatch, kDtypeMismatch.
 Tensor binary_cross_entropy(const Tensor& probabilities, const Tensor& targets);
 Tensor binary_cross_entropy_from_logits(const Tensor& logits, const Tensor& targets);
 

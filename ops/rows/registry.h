@@ -1,5 +1,5 @@
-// The registry of all ops and the functions that fill it, one a family. Explicit calls, never static
-// initializers: a linker drops those from static libraries.
+// The registry of all ops, and the functions that fill it, one per family. They are called explicitly,
+// because a linker drops static initializers from static libraries.
 #pragma once
 
 #include "isochron/graph/ir/backend.h"

@@ -19,7 +19,8 @@ Tensor ones(const Shape& shape, DType dtype = DType::kF32);
 /// Of the shape and dtype of `tensor`, on its device.
 Tensor zeros_like(const Tensor& tensor);
 Tensor ones_like(const Tensor& tensor);
-/// 0, 1, ..., count - 1.
+/// 0, 1, ..., count - 1. Throws kInvalidArgument for a negative count, kOutOfRange if an integer dtype can't
+/// represent the last number.
 Tensor arange(int64_t count, DType dtype = DType::kI64);
 /// `count` numbers at equal distances from `start` to `stop`, both included; `start` alone if `count` is 1.
 /// Computed in f64 and rounded to `dtype`; integer dtypes drop fractions. Throws kInvalidArgument for a
@@ -32,7 +33,8 @@ Tensor from_vector(const Shape& shape, const std::vector<double>& values, DType 
 template <typename T>
 Tensor from_span(const Shape& shape, std::span<const T> values);
 
-/// A constant of the content of `tensor`, on its device, for graphs to fold: no assignment may change it.
+/// Returns a constant with the content of `tensor`, on its device. Graphs may fold it, and it can't be
+/// assigned. Throws kInvalidArgument for a strided tensor.
 Tensor constant(const Tensor& tensor);
 
 namespace internal {

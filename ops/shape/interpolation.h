@@ -25,8 +25,8 @@ struct ResizeOptions {
   bool antialias = false;
 };
 
-/// x: (N, spatial axes..., C), so (N, H, W, C) for images and (N, W, C) for sequences; size: the new extents
-/// of the spatial axes; result (N, size..., C). Positions and weights are computed in f64; positions beyond
+/// x: (N, spatial..., C), such as (N, H, W, C) for images and (N, W, C) for sequences. size: the new extents
+/// of the spatial axes. Result: (N, size..., C). Positions and weights are computed in f64; positions beyond
 /// the edge use the element at the edge. f32 and f64; 16-bit floats in f32, rounded once per axis; any dtype
 /// with kNearest. Differentiable in x, by the transposed op. Throws kShapeMismatch, kInvalidArgument (empty
 /// axes, options that exclude each other), kDtypeMismatch, kUnsupported for extents above 2^24.
@@ -34,8 +34,8 @@ Tensor resize(const Tensor& x, const Dims& size, ResizeOptions options = {});
 
 namespace ops {
 
-/// Of a call of `interpolate` or `interpolate_transpose`. Throws kInvalidArgument for those that exclude each
-/// other.
+/// The options of a call of `interpolate` or `interpolate_transpose`. Throws kInvalidArgument for options
+/// that exclude each other.
 ResizeOptions resize_options(const graph::Attributes& attributes, std::string_view where);
 
 }  // namespace ops

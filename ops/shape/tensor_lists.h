@@ -9,10 +9,10 @@
 
 namespace isochron {
 
-/// The sum of the squares of all elements of all tensors, f64 (), added up in f64: for f32 it is finite
-/// exactly where every element is (in f64, elements beyond 1e150 count as infinite). The same bits on any
-/// number of threads. Tensors: any shapes, one dtype, f32 or f64. Throws kInvalidArgument for none,
-/// kDtypeMismatch.
+/// The sum of the squares of all elements of all tensors, f64 (), accumulated in f64. For f32 tensors it is
+/// finite if and only if all elements are. For f64 tensors, elements beyond 1e150 may make it infinite. The
+/// same bits for any number of threads. Tensors: any shapes, one dtype, f32 or f64. Throws kInvalidArgument
+/// for none, kDtypeMismatch.
 Tensor square_sum(std::span<const Tensor> tensors);
 
 /// alpha a[i] + beta b[i] for every i. alpha, beta: f64 (). If alpha is 0, `a` isn't read, so it may hold

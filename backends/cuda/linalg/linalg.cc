@@ -68,7 +68,7 @@ class LuFactors {
   LuFactors(const KernelRequest& request, const Matrices& a)
       : request_(request), a_(a), n_(counted(request, a.rows)) {}
 
-  /// Copies the matrices or their transposes, for `add_factors` to begin with.
+  /// Copies the matrices, or their transposes, to the place where the text of `factors` factors them.
   void add_copies(LaunchKernel& kernel, bool transposed) const {
     const size_t elems = static_cast<size_t>(a_.count * a_.elems());
     kernel.need_workspace(elems * dtype_size(request_.inputs[0].dtype) +

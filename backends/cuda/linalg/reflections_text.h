@@ -17,7 +17,8 @@ struct Reflections {
   Strided<T> more;      // (kPanel, n)
   T* factors;           // of all reflections
 
-  /// In `scratch`, of reflection_elems(m, n).
+  /// Lays the members out in `scratch`, which has kPanel (m + 2 kPanel + 2 n) + min(m, n) elements
+  /// (prepare_qr_cuda in linalg.cc).
   ISOCHRON_SCALAR Reflections in(T* scratch, unsigned m, unsigned n) {
     Reflections r;
     r.v = {scratch, kPanel, 1};

@@ -1,5 +1,5 @@
-// Matrix products by kernels of the project's own, in tiles (texts/matmul_text.h): how a product is cut, and
-// its launches.
+// Matrix products by Isochron's own tiled kernels (backends/cuda/matmul/matmul_text.h): how a product is
+// divided into tiles, and how its kernels are launched.
 #pragma once
 
 #include <cstdint>
