@@ -1,9 +1,9 @@
-// Writes every graph from trace to plan, of every captured function of the process, to files for Graphviz
-// and for TensorBoard (docs/export.md).
+// Writes the graphs of every captured function of the process, at each stage from trace to plan, to files for
+// Graphviz and TensorBoard (docs/export.md).
 //
 //   FOLDER/01-train_step/00-forward.dot           dot -Tsvg
-//   FOLDER/01-train_step/00-forward/events.out... tensorboard --logdir FOLDER: one run a stage
-//   FOLDER/stages.csv                             a line a stage, as `table` has them
+//   FOLDER/01-train_step/00-forward/events.out... tensorboard --logdir FOLDER: one run per stage
+//   FOLDER/stages.csv                             one line per stage, with the numbers of `table`
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,11 @@ namespace isochron::train {
 /// Writes everything that is traced during its lifetime. At most one may exist at a time.
 class GraphDump {
  public:
-  // Further ones are counted, not written.
+  // Traces and stages beyond these limits are counted in left_out(), not written.
   static constexpr size_t kMaxTraces = 64;
-  static constexpr size_t kMaxStages = 32;  // of a trace
+  static constexpr size_t kMaxStages = 32;  // per trace
 
-  /// Makes the folder where it is missing. Throws kIo.
+  /// Creates the folder if it is missing. Throws kIo.
   explicit GraphDump(std::filesystem::path folder);
   ~GraphDump();
   GraphDump(const GraphDump&) = delete;
@@ -41,7 +41,7 @@ class GraphDump {
   };
   const std::vector<Stage>& stages() const { return stages_; }
   size_t left_out() const { return left_out_; }
-  /// For people: nodes and bytes of each stage, a trace after the other. Columns aligned.
+  /// A readable table: nodes and bytes of each stage, trace by trace, with aligned columns.
   std::string table() const;
   /// Writes stages.csv: trace, function, signature, number, stage, nodes, bound, result_bytes. Throws kIo.
   void write_csv() const;

@@ -1,6 +1,6 @@
-// Memory at declared steps of a run: what all allocators hold by tag, live objects, and the resident set by
-// owner (observe/export/memory_report.h). As a callback of Trainer::fit, or moment by moment in a loop of
-// one's own:
+// Memory at declared steps of a run: allocators by tag, live objects, and the resident set by owner
+// (observe/export/memory_report.h). Either as a callback of Trainer::fit, as below, or by memory_moment in a
+// hand-written loop:
 //
 //   train::MemoryWatch watch({.steps = {1000, 100'000}});
 //   trainer.fit(batches, {.epochs = 10, .callbacks = {&watch}});
@@ -16,16 +16,18 @@
 
 namespace isochron::train {
 
-/// The memory of the process now. Takes 1 to 5 ms and allocates: between steps, never inside one.
+/// The memory of the process now. Takes 1 to 5 ms and allocates, so call it between steps.
 observe::MemoryMoment memory_moment(std::string name, int64_t step);
 
 struct MemoryWatchOptions {
-  /// After which steps, counted over all epochs; empty: 1,000 and each power of ten beyond.
+  /// Takes a moment after each of these steps, counted over all epochs. Empty: after 1,000 steps and each
+  /// higher power of ten.
   std::vector<int64_t> steps = {};
 };
 
-/// Takes a moment after warm-up (the first epoch; where there is no other, its first 100 steps), at declared
-/// steps and at the end. Keeps at most kMaxMoments; further declared steps are left out, the end is not.
+/// Takes a moment after warm-up (the first epoch or, if it is the only one, its first 100 steps), at the
+/// declared steps, and at the end. Keeps at most kMaxMoments: further declared steps are skipped, but not the
+/// end.
 class MemoryWatch : public Callback {
  public:
   static constexpr size_t kMaxMoments = 32;

@@ -1,5 +1,5 @@
-// Callbacks that save a run and let it go on: ModelCheckpoint and BackupAndRestore, with Keras's names for
-// their options.
+// Callbacks that save a run and resume it: ModelCheckpoint and BackupAndRestore, with Keras's names for their
+// options.
 //
 //   train::ModelCheckpoint checkpoints({.filepath = "runs/cp-{epoch:04d}", .keep_last = 3, .resume = true});
 //   trainer.fit(batches, {.epochs = 20, .callbacks = {&checkpoints}, .finish_on_signals = true});
@@ -30,7 +30,7 @@ struct ModelCheckpointOptions {
   /// the weights are those with which it was measured, see SwapWeights.
   bool save_weights_only = false;
 
-  // When; several may be given.
+  // When to save; several of these may be given.
   int every_epochs = 1;      // 0: not by epochs
   int64_t every_steps = 0;   // of all epochs; 0: not by steps
   double every_minutes = 0;  // 0: not by time
@@ -42,13 +42,13 @@ struct ModelCheckpointOptions {
   bool on_exception = false;
 
   // Which files are kept. A replaced file is removed only after the new file is complete.
-  int keep_last = 0;  // so many newest ones; 0: all
+  int keep_last = 0;  // the number of newest files to keep; 0: all
   std::string monitor = "val_loss";
   Mode mode = Mode::kMin;
   /// Save only after epochs that improve `monitor` over the best of all fits with this callback, as in
   /// Keras.
   bool save_best_only = false;
-  int save_top_k = 0;  // after epochs among the k best of this fit by `monitor`, of which k are kept
+  int save_top_k = 0;  // save after epochs among the k best of this fit by `monitor`, and keep k files
   std::optional<double> initial_value_threshold = {};  // with save_best_only: improve this first
 
   /// Write files in the background while training goes on. One save is written and at most one more waits; a
@@ -57,7 +57,7 @@ struct ModelCheckpointOptions {
   /// file that the template names is written. False: fit waits for each save; saving then needs no extra
   /// memory.
   bool asynchronous = true;
-  /// Go on from the newest whole checkpoint in the folder, if there is one.
+  /// Resume from the newest complete checkpoint in the folder, if there is one.
   bool resume = false;
 };
 
@@ -69,8 +69,8 @@ class ModelCheckpoint : public Callback {
   explicit ModelCheckpoint(ModelCheckpointOptions options = {});
   ~ModelCheckpoint() override;
 
-  /// Throws kInvalidArgument when nothing is called `monitor`, or for a template that can't be formatted,
-  /// kIo.
+  /// Throws kInvalidArgument if the run has no result called `monitor`, or for a template that can't be
+  /// formatted; kUnsupported for saving by minutes with several ranks, whose clocks differ; kIo.
   void on_train_begin(RunState& run) override;
   /// Throws kIo, also for an earlier save that failed since.
   void on_save(RunState& run, SavePoint point) override;
@@ -88,7 +88,7 @@ class ModelCheckpoint : public Callback {
 
   /// The cost of saving so far; empty before the first save.
   CheckpointWriterStats stats() const;
-  /// Returns once what was asked for is written. Throws what the writing threw.
+  /// Waits until all requested saves are written. Throws the error of a failed write.
   void flush();
   /// The files that keep_last or save_top_k counts, oldest first. If neither is set, no file is ever
   /// removed, and this is only the newest one.
@@ -127,10 +127,10 @@ class ModelCheckpoint : public Callback {
 
 struct BackupAndRestoreOptions {
   int64_t save_freq = 0;          // steps; 0: every epoch
-  bool delete_checkpoint = true;  // when the training is done
+  bool delete_checkpoint = true;  // when the training is complete
 };
-/// Keeps one checkpoint of a run in a folder of its own, goes on from it when there is one, and removes it
-/// when the run is done.
+/// Keeps one checkpoint of a run in a separate folder, resumes from it if there is one, and removes it when
+/// the run is complete.
 class BackupAndRestore : public ModelCheckpoint {
  public:
   explicit BackupAndRestore(std::filesystem::path backup_dir, BackupAndRestoreOptions options = {});

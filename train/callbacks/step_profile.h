@@ -1,4 +1,4 @@
-// Where the time of a captured step goes, kernel by kernel, beside what the machine could do:
+// Where the time of a captured step goes, kernel by kernel, compared with the machine's limits:
 //
 //   auto step = capture(...);
 //   fmt::print("{}", train::profile(step, x, y).text());
@@ -17,12 +17,12 @@
 
 namespace isochron::train {
 
-/// What the machine, with compute_threads(), or a device achieves: medians of calls that alternate with the
-/// step's replays, so that other programs slow both down alike.
+/// What the machine, with compute_threads(), or a device achieves. Medians of calls that alternate with the
+/// step's replays, so that other programs slow both down equally.
 struct MachineLimits {
   double flops_per_ns = 0;  // of a large f32 matrix product
   double bytes_per_ns = 0;  // read and written by an f32 addition over `working_set_bytes`
-  /// Of the same product of 16-bit operands, of the dtype that was asked for; 0 where none was.
+  /// The same for 16-bit operands, of the dtype that the step's products have; 0 if it has no such products.
   double half_flops_per_ns = 0;
 };
 struct ProfiledKernel {
@@ -36,7 +36,7 @@ struct ProfiledKernel {
   double limit_ns = 0;
   double flops = 0;
   double bytes = 0;
-  bool half = false;  // held against products of 16-bit operands
+  bool half = false;  // whether the limit is that of products of 16-bit operands
   double loss_ns() const { return ns - limit_ns; }
 };
 
@@ -55,13 +55,14 @@ struct StepProfile {
 struct ProfileOptions {
   int rounds =
       101;  // replays, for the medians; beside them 15 or more trials of the limits, about 1 s in all
-  double seconds = 3;  // no further one begins after so long, but for the first five
+  double seconds = 3;  // after this time no further replay begins, except that there are at least five
 };
 
-/// Replays the plan of the newest call of `step`, whose arguments must be alive, each kernel timed by itself.
-/// Variables, optimizer states and random numbers are as before afterwards; what they take is held twice
-/// meanwhile. Views of the step's results have new content. On a device each kernel is launched alone. Throws
-/// kInvalidArgument before the first call, for rounds < 1 and within a capture; kOutOfMemory.
+/// Replays the plan of the newest call of `step` and times each kernel. The arguments of that call must still
+/// be alive. Afterwards, variables, optimizer states and random numbers have their previous contents; a copy
+/// of them is kept meanwhile, which takes as much memory again. Views of the step's results have new content.
+/// On a device each kernel is launched alone. Throws kInvalidArgument before the first call and for rounds <
+/// 1, kCaptureViolation in a capture, kOutOfMemory.
 StepProfile profile(CapturedFunction& step, const ProfileOptions& options = {});
 
 /// Calls `step` with `arguments`, and profiles that call's plan. The call itself is one step of the training.
@@ -73,38 +74,39 @@ requires(sizeof...(Arguments) > 0 &&
   return profile(static_cast<CapturedFunction&>(step));
 }
 
-/// What a device can do by its maker's data sheet.
+/// The limits of a device according to its manufacturer's data sheet.
 struct DataSheet {
   std::string_view name;         // as `bench --predict` takes it
   std::string_view driver_name;  // as the driver calls the device
   double flops_per_ns;           // f32 without tensor cores
   double tf32_flops_per_ns;      // matrix products on tensor cores, without sparsity
-  double half_flops_per_ns;      // as well, of bf16 and f16
+  double half_flops_per_ns;      // the same for bf16 and f16
   double bytes_per_ns;           // to and from its memory
 };
-/// Those that are known, from NVIDIA's data sheets of the products.
+/// The devices that are known, with the numbers of NVIDIA's data sheets.
 std::span<const DataSheet> data_sheets();
 
-/// What a step should take on a device: a roofline model (Williams, Waterman and Patterson, 2009) of its
-/// plan.
+/// The time that a step should take on a device, by a roofline model (Williams, Waterman and Patterson, 2009)
+/// of its plan.
 struct StepPrediction {
   const DataSheet* device = nullptr;
-  double ns = 0;        // the larger one of the next two
-  double path_ns = 0;   // of the instructions that must run one after another, with what their launches take
+  double ns = 0;        // the larger of the next two
+  double path_ns = 0;   // of the instructions that must run one after another, including their launches
   double work_ns = 0;   // of all instructions, if nothing but bandwidth and arithmetic took time
-  double launches = 0;  // on that path
+  double launches = 0;  // number of launches on that path
   std::string text() const;
 };
 
-/// Predicts what the newest call's plan, made for a device, takes on one as `device` describes it; nothing is
-/// run. An instruction takes the longer one of its bytes at the memory's bandwidth and its flops at the rate
-/// of its precision (element functions and reductions their bytes alone), and kNodeNs for each of its nodes
-/// in the graph. Caches, which make it faster, and blocks too few to fill the device, which make it slower,
-/// are left out. Throws kInvalidArgument before the first call; kUnsupported for a plan of the CPU.
+/// Predicts how long the plan of the newest call, which must be made for a device, takes on the device that
+/// `device` describes. Nothing is run. An instruction takes the longer of two times: its bytes divided by the
+/// bandwidth, and its flops divided by the rate of its precision (for element functions and reductions, only
+/// the bytes count). In addition, each of its nodes in the CUDA graph takes kNodeNs. The model ignores
+/// caches, which make kernels faster, and kernels with too few blocks to fill the device, which are slower.
+/// Throws kInvalidArgument before the first call; kUnsupported for a plan of the CPU.
 StepPrediction predict(CapturedFunction& step, const DataSheet& device);
 
-/// From one kernel of a CUDA graph to the next that waits for it: 1.3 us on an H100 (Spector et al., Look Ma,
-/// No Bubbles!, 2025).
+/// The time from one kernel of a CUDA graph to the next kernel that waits for it: 1.3 us on an H100 (Spector
+/// et al., "Look Ma, No Bubbles!", 2025).
 inline constexpr double kNodeNs = 1300;
 
 }  // namespace isochron::train

@@ -110,27 +110,30 @@ class Trainer {
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  /// Trains. May be called again, with the same or other data, and goes on from where it was. Throws
-  /// kInvalidArgument for options out of range, kNotANumber naming epoch and step when a loss or a parameter
-  /// isn't finite (unless a callback deals with it), and whatever planning, data and callbacks throw; then
-  /// every parameter is as the last full step left it.
+  /// Trains. May be called again, with the same or other data; training then continues from the present
+  /// state. Throws kInvalidArgument for options out of range, kNotANumber naming epoch and step when a loss
+  /// or a parameter isn't finite (unless a callback deals with it), and whatever planning, data and callbacks
+  /// throw; then every parameter is as the last full step left it.
   ///
   /// Several ranks (the group of the optimizer) divide the batches. Each rank updates its own averages over
   /// batches, such as those of batch normalization (BatchFunctions::averages). They are replaced on every
-  /// rank by the mean over all ranks at the end of every epoch, before validation, and before a checkpoint.
-  /// Throws kUnsupported if the train step exchanges more than gradients, like a synchronized batch norm,
-  /// and the ranks would have different numbers of batches.
+  /// rank by the mean over all ranks at the end of every epoch, before validation, and before a checkpoint is
+  /// saved. Throws kUnsupported if the train step exchanges more than gradients, like a synchronized batch
+  /// norm, and the ranks would have different numbers of batches.
   ///
   /// If a callback resumes (ModelCheckpoint, BackupAndRestore), everything is restored before the first
   /// step: variables, random numbers, data order, the callbacks' states, the losses of the epoch so far, the
   /// history. K steps, a new process and N - K more steps then give the same bits as N steps, under the
   /// recorded choices of kernels. Throws like Checkpoint::restore, too; no variable is then changed.
   History fit(Batches data, const FitOptions& options = {});
-  /// One step on one batch, planned at the first of its signature; gives its loss and metrics.
+  /// Runs one step on one batch and returns its loss and metrics. Plans the step when it sees a signature for
+  /// the first time.
   Results train_on_batch(const data::Element& batch);
   /// Mean loss and metrics over one pass; changes no parameter. Throws kInvalidArgument for endless data.
   Results evaluate(Batches data);
-  /// The predictions of one pass, in its order: (rows, ...). Throws as `evaluate`.
+  /// The predictions of one pass, in its order: (rows, ...). Throws like `evaluate`, and kShapeMismatch if a
+  /// batch doesn't give one prediction per row, or if predictions of different batches differ in more than
+  /// their number of rows.
   Tensor predict(Batches data);
 
   /// The captured train step, for its plans and traces.
