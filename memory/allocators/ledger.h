@@ -15,7 +15,7 @@ struct Ledger {
   std::vector<TagUsage> tags;    // requested bytes, largest first; "untagged": from allocators without tags
   size_t in_use_bytes = 0;       // handed out, with rounding and headers
   size_t reserved_bytes = 0;     // held from the system
-  size_t mapped_bytes = 0;       // of these, in blocks with pages of their own; the rest comes from malloc
+  size_t mapped_bytes = 0;       // part of reserved: blocks with separate pages; the rest comes from malloc
   int64_t live_allocations = 0;  // blocks
   int64_t allocators = 0;        // alive
 
@@ -27,8 +27,8 @@ struct Ledger {
 Ledger read_ledger();
 
 namespace internal {
-/// For allocators that take from the system: called at the end of the constructor and at the start of the
-/// destructor.
+/// For allocators that take memory from the system. Call them at the end of the constructor and at the start
+/// of the destructor.
 void enter_ledger(const Allocator& allocator);
 void leave_ledger(const Allocator& allocator) noexcept;
 }  // namespace internal

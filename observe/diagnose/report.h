@@ -1,7 +1,7 @@
-// What a recorded loop amounts to, and its three forms: a console table with many loops side by side, JSON,
-// CSV. Stands on the recorder, the verdict and the causes; `compare`, `train` and any user's loop end here.
+// The report on a recorded loop, with its verdict and causes, in three forms: a console table with many loops
+// side by side, JSON, CSV. Used by `compare`, `train` and user-defined loops.
 //
-// JSON, one object a report (numbers that are infinite or unknown are null):
+// JSON, one object per report (numbers that are infinite or unknown are null):
 //   name, iterations, warmup_iterations, seconds
 //   duration_ns      {min, mean, p50, p99, p999, max}
 //   time             verdict: {kind, machine_slowed, change, low, high, statistic, bound, confidence,
@@ -23,7 +23,7 @@
 //   environment      {cpu, cores, usable_cores, core_quota, memory_bytes, memory_limit_bytes,
 //                    transparent_huge_pages, governor, kernel, virtual_machine, isa}
 //
-// CSV, one row a window: class, window, first_iteration, last_iteration, iterations, median_ns, mean_ns,
+// CSV, one row per window: class, window, first_iteration, last_iteration, iterations, median_ns, mean_ns,
 // max_ns, reference_ns, reference_mean_ns (empty where not measured), waited_ns (an iteration), then the mean
 // ns per iteration of every phase.
 #pragma once
@@ -61,12 +61,13 @@ struct SeriesReport {
 
 struct SpikeReport {
   int64_t count = 0;
-  /// Phase and `label` of what cost most among the newest spikes. If that has no label and isn't periodic, a
-  /// labeled and periodic one is named instead, provided that it cost at least a quarter as much.
+  /// Phase and `label` of the owner that cost most time among the newest spikes. If it has no label and isn't
+  /// periodic, an owner with a label and a period is named instead, provided that it cost at least a quarter
+  /// as much.
   Phase owner = Phase::kUnexplained;
   std::string label;
   std::optional<Period> period;      // of that owner's
-  double time_share = 0;             // of all spikes' excess in the run's time
+  double time_share = 0;             // the excess of all spikes, as a share of the run's time
   std::vector<SpikeRecord> largest;  // largest first
   std::vector<SpikeRecord> recent;   // the newest, oldest first
 
@@ -82,19 +83,19 @@ struct WindowReport {
 
 struct RunReport {
   std::string name;
-  bool durations_only = false;  // another program's: nothing is known of memory, phases and machine
+  bool durations_only = false;  // of another program: memory, phases and machine are unknown
   int64_t iterations = 0;
   int64_t warmup_iterations = 0;
   double seconds = 0;
   Durations duration_ns;
   FlatnessOptions options;
   FlatnessVerdict time;
-  /// Growing runs only: what this one took beyond what it would have, had every iteration gone on as in the
-  /// first tenth.
+  /// Growing runs only: the time that the run took beyond the time that it would have taken at the speed of
+  /// its first tenth.
   std::optional<double> drift_seconds;
   FlatnessOptions level_options;
   std::vector<SeriesReport> series;
-  std::vector<int64_t> sample_iterations;              // done when the series' values were read
+  std::vector<int64_t> sample_iterations;              // iterations done when the series' values were read
   std::array<double, kPhaseCount> phase_ns{};          // mean per iteration
   std::array<double, kPhaseCount> between_phase_ns{};  // the same, between iterations
   SpikeReport spikes;
@@ -109,7 +110,7 @@ struct RunReport {
   EventRecords events;
   Overhead overhead;
   MachineDescription machine;
-  std::optional<RankData> ranks;  // where several train together
+  std::optional<RankData> ranks;  // if several train together
   std::vector<WindowReport> windows;
   Evidence evidence;
 
@@ -117,14 +118,14 @@ struct RunReport {
   const SeriesReport* find_series(std::string_view name_of_series) const;
 };
 
-/// Whether the time of an iteration is flat: by its windows and, where there are any, the turns beside a
-/// twin. Throws as the verdict does for windows that no recorder makes.
+/// The verdict on the time of an iteration: from its windows and, if there are any, the turns beside a twin.
+/// Throws like judge_classes for windows that no recorder makes.
 FlatnessVerdict judge_time(const RunData& data);
-/// Judges a run. Throws as `judge_time`.
+/// Judges a run. Throws like `judge_time`.
 RunReport make_report(const RunData& data);
-/// With a verdict on time that was reached otherwise; causes are named by that.
+/// The same with a given verdict on time, on which the causes are based.
 RunReport make_report(const RunData& data, FlatnessVerdict time);
-/// Of what `recorder` holds, and of another program's durations, as `run_data` takes them.
+/// A report on what `recorder` holds, or on another program's durations, with the arguments of `run_data`.
 inline RunReport make_report(const Recorder& recorder, std::string name, const ReportOptions& options = {}) {
   return make_report(run_data(recorder, std::move(name), options));
 }
@@ -133,12 +134,12 @@ inline RunReport make_report(std::span<const double> durations_ns, std::string n
   return make_report(run_data(durations_ns, std::move(name), warmup, options));
 }
 
-/// States how slow `report` is against `cured` (1 for the cured form itself), by means, in which pauses
-/// count, and names causes anew.
+/// Sets times_slower and median_times_slower from the ratio of `report` to `cured` (1 for the cured form
+/// itself), and recomputes the causes.
 void compare_with_cured(RunReport& report, const RunReport& cured);
 
-/// Reports side by side: times and their verdict, then what was used and the first cause, one line a loop
-/// each; reasons and all causes below. Columns aligned, ends with a newline.
+/// Reports side by side, in two tables with one line per loop: times and their verdict; then the resources
+/// used and the first cause. Reasons and all causes follow. Columns are aligned; ends with a newline.
 std::string summary_text(std::span<const RunReport> reports);
 void print_table(std::FILE* file, std::span<const RunReport> reports);
 /// One JSON object; `indent` < 0 gives a single line.
@@ -154,8 +155,8 @@ std::string verdict_cell(const FlatnessVerdict& verdict);
 std::string ratio_text(double ratio);
 /// "512 B", "3.40 MB".
 std::string bytes_text(double bytes);
-/// "+3.40 MB", "-512 B": what a level of bytes has gained from the first tenth of the run to the last, by
-/// their medians; from its beginning to its end where it wasn't judged.
+/// "+3.40 MB", "-512 B": the change of a level in bytes from the median of the run's first tenth to that of
+/// its last; if it wasn't judged, from its first to its last value.
 std::string gained_text(const SeriesReport& series);
 
 /// The windows of the class of steps with most of the time, in order.

@@ -1,11 +1,11 @@
-// Memory at named moments of a run: what our allocators hold by tag, how many objects are alive, and the
-// resident set by owner; what has grown between two moments; and all of it as text, JSON and a section of a
-// page. The moments are taken by whoever knows the allocators (train/callbacks/memory_watch.h).
+// Memory at named moments of a run: the memory of Isochron's allocators by tag, the numbers of live objects,
+// and the resident set by owner. Also the growth between two moments, and all of this as text, JSON and a
+// section of a page. train/callbacks/memory_watch.h takes the moments.
 //
 // JSON: {moments: [{name, step, tags: [{tag, bytes, blocks}], live: {name: count}, resident: {total, planned,
 // tensors, pool_slack, heap, heap_slack, program, generated_code, mapped_files, stacks, device,
-// unexplained}}], growth: {from, to, largest: [{what, unit, before, after}]}}; all sizes in bytes. `growth`
-// is between the first and the last moment, and is there for readers: it follows from the moments.
+// unexplained}}], growth: {from, to, largest: [{what, unit, before, after}]}}; all sizes in bytes. `growth`,
+// from the first to the last moment, is there for readers only; it is computed from the moments.
 #pragma once
 
 #include <span>
@@ -33,7 +33,7 @@ struct LiveCount {
 };
 
 struct MemoryMoment {
-  static constexpr size_t kMaxTags = 32;  // the smallest beyond are summed as "others"
+  static constexpr size_t kMaxTags = 32;  // smaller tags beyond these are summed as "others"
 
   std::string name;  // "after warm-up"
   int64_t step = 0;
@@ -43,7 +43,7 @@ struct MemoryMoment {
   bool operator==(const MemoryMoment&) const = default;
 };
 
-/// The largest `most` of `tags`, which are in order, and the sum of the others.
+/// The first `most` of `tags`, which are sorted by size, and the sum of the others.
 std::vector<TaggedMemory> largest_tags(std::vector<TaggedMemory> tags, size_t most = MemoryMoment::kMaxTags);
 
 /// What has changed between two moments.
@@ -56,22 +56,23 @@ struct MemoryChange {
   int64_t grown() const { return after - before; }
 };
 
-/// Every tag, part of the resident set and count that differs: bytes first, and of each unit the largest
-/// growth first.
+/// Every tag, part of the resident set and count that differs. Sorted by unit, bytes first; within a unit,
+/// the largest growth first.
 std::vector<MemoryChange> difference(const MemoryMoment& before, const MemoryMoment& after);
 
-/// What has grown from the first to the last moment, a line each, or that nothing has (parts of the resident
-/// set from 128 KiB on, for taking a moment moves the heap as well). Empty below two moments.
+/// What has grown from the first to the last moment, one line each, or a line that nothing has. Parts of the
+/// resident set are listed from 128 KiB on, because taking a moment changes the heap too. Empty for fewer
+/// than two moments.
 std::string memory_growth_text(std::span<const MemoryMoment> moments);
-/// One line a tag, part and count that anything was in, one column a moment; then the growth. Empty without
-/// moments.
+/// One line per tag, part and count that isn't always 0, and one column per moment; then the growth. Empty
+/// without moments.
 std::string memory_text(std::span<const MemoryMoment> moments);
 /// One JSON object; `indent` < 0 gives a single line.
 std::string memory_json(std::span<const MemoryMoment> moments, int indent = 2);
 /// The inverse. Throws kBadFormat, naming `where`, for anything else.
 std::vector<MemoryMoment> memory_from_json(std::string_view text, std::string_view where);
-/// The same for a page (page.h), in its classes: a bar of the last moment's resident set, and tables. Empty
-/// without moments.
+/// A section of a page, in the CSS classes of page.h: a bar of the last moment's resident set, and tables.
+/// Empty without moments.
 std::string memory_section(std::span<const MemoryMoment> moments);
 
 }  // namespace isochron::observe

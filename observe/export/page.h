@@ -1,6 +1,6 @@
-// Pages for a browser: one HTML file each that needs nothing else and no network, light or dark as the
-// reader's system is, wide or narrow. `run_section` tells what a recorded loop amounts to; trainers and
-// `compare` put their own text around it.
+// Pages for a browser, each a single self-contained HTML file. They follow the reader's light or dark mode
+// and any window width. `run_section` shows the report on a recorded loop; trainers and `compare` put their
+// own text around it.
 #pragma once
 
 #include <string>
@@ -12,21 +12,21 @@
 
 namespace isochron::observe {
 
-/// A whole page. `title` is text, `body` is markup.
+/// A whole page. `title` is text, which is escaped; `body` is HTML.
 std::string html_page(std::string_view title, std::string_view body);
 
-/// A plot, drawn for a desk and for a phone.
+/// A plot as HTML, in two sizes: for desktop and for phone screens.
 std::string html_figure(const Plot& plot);
 
-/// A run for people: the verdict in words, causes with what fixes them, the time of an iteration over the
-/// run, where it went, spikes by owner, memory over the run, what was allocated, what was traced again and at
-/// which cost, checkpoints, the recorder's own cost and the machine.
+/// A readable report on a run: the verdict, the causes and their fixes, the time of an iteration over the run
+/// and by phase, spikes by owner, memory over the run, allocations, new traces and their cost, checkpoints,
+/// the recorder's own cost, and the machine.
 std::string run_section(const RunReport& report);
 
-/// The page of a record: every part's blocks, and what its run amounts to.
+/// The page of a record: the blocks of each part, and the report on its run.
 std::string record_page(const RunRecord& record);
 
-/// The class's mark-up of a verdict: <span class="flat">flat</span>.
+/// A verdict as HTML: <span class="flat">flat</span>.
 std::string verdict_markup(const FlatnessVerdict& verdict);
 
 }  // namespace isochron::observe

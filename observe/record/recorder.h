@@ -1,6 +1,6 @@
-// Records every iteration of a loop of any length in fixed memory: duration split in phases, windows for the
-// flatness verdict, a histogram, spikes with their owners, and samples of the process. Constructed once;
-// nothing allocates after.
+// Records every iteration of a loop of any length in fixed memory: its duration, split into phases; windows
+// for the flatness verdict; a histogram; spikes with their owners; samples of the process. Allocates only at
+// construction.
 //
 //   Recorder recorder({.gauges = {...}});
 //   for (...) {
@@ -11,10 +11,11 @@
 //   }
 //   RunReport report = make_report(recorder, "my loop");   // report.h
 //
-// A timed iteration costs two reads of the project's clock, two more for each scope, and some ten ns. Where
-// that is more than `timing_share` of the time, iterations are timed by a random sample and the others cost a
-// few ns: quantiles and means are the sample's, counts and allocations still those of all. `overhead()`
-// states what the recorder itself has cost, and how many iterations were timed. For one thread.
+// A timed iteration costs two reads of the clock, two more for each scope, and some ten ns. If that is more
+// than `timing_share` of the time, only a random sample of the iterations is timed, and the others cost a few
+// ns each. Quantiles and means are then those of the sample; counts and allocations are those of all
+// iterations. `overhead()` returns the recorder's own cost and the share of timed iterations. Used by one
+// thread.
 #pragma once
 
 #include <array>
@@ -33,23 +34,23 @@
 
 namespace isochron::observe {
 
-/// A number that a caller wants sampled with the rest: bytes in use, items cached, file handles.
+/// A number of the caller's that is sampled with the others: bytes in use, items cached, file handles.
 struct Gauge {
   std::string name;
   int64_t (*read)(void* context) = nullptr;  // must not allocate
   void* context = nullptr;
-  bool cumulative = false;  // an ever growing total, judged by its rate
+  bool cumulative = false;  // a total that only grows; its rate is judged
 };
 
 struct RecorderOptions {
-  int classes = 4;          // step classes told apart; higher numbers share the last; 330 KB each
+  int classes = 4;          // number of step classes, 330 KB each; higher numbers count as the last one
   double spike_factor = 2;  // a spike lasts longer than this times its class's usual median
   int64_t sample_interval_ns = 5'000'000;  // doubles whenever the samples are full
   bool reference_kernel = true;            // time the fixed kernel between iterations
-  // What each may take of the time.
-  double timing_share = 0.0011;     // timing iterations, twice that at first; 0: all are timed
+  // Upper limits, as shares of the time.
+  double timing_share = 0.0011;     // timing iterations; twice that at first; 0: every iteration is timed
   double reference_share = 0.0008;  // the reference kernel, in (0, 1]
-  double sampling_share = 0.0008;   // samples of the process, in (0, 1]; its slow sensors half as much
+  double sampling_share = 0.0008;   // samples of the process, in (0, 1]; slow sensors get half of this
   int64_t (*heap_allocations)() = nullptr;     // ever made by this project; read with the clock
   int64_t (*library_allocations)() = nullptr;  // ever made inside libraries' calls; sampled
   std::vector<Gauge> gauges = {};              // at most kMaxGauges
@@ -89,35 +90,33 @@ struct NamedSeries {
 /// Findings in single iterations: one iteration after each sample is inspected.
 struct InspectedIterations {
   int64_t iterations = 0;
-  int64_t subnormal = 0;                            // of them, that computed with subnormal numbers
+  int64_t subnormal = 0;                            // those that computed with subnormal numbers
   std::array<int64_t, kPhaseCount> gained_bytes{};  // of tensors made by this thread, net, by phase
   int64_t gained_elsewhere_bytes = 0;               // by other threads
 };
 
-/// Labels of spikes. Where several apply, the first of this order is used: the iteration traced a plan;
-/// another thread wrote weights at the same time, which takes a core from the step; the iteration ran another
-/// plan than the one before it; it took 1 MiB or more from the system and kept it (a pool that grew); it
-/// wrote weights itself, outside of the checkpoint phase.
+/// Labels of spikes. If several apply, the first in this order is used: the iteration traced a plan; another
+/// thread wrote weights at the same time, which takes a core from the step; the iteration ran a different
+/// plan than the previous one; it took 1 MiB or more from the system and kept it (a pool that grew); it wrote
+/// weights itself, outside the checkpoint phase.
 inline constexpr const char* kTracedLabel = "a plan traced";
 inline constexpr const char* kOtherPlanLabel = "another plan";
 inline constexpr const char* kTookMemoryLabel = "memory taken from the system";
 inline constexpr const char* kSavedLabel = "weights written";
 inline constexpr const char* kSavedBesideLabel = "weights written beside the step";
 
-/// What the recorder itself costs.
+/// The recorder's own cost.
 struct Overhead {
-  double per_iteration_ns =
-      0;                   // on average; of costs measured at construction, clock reads and scopes included
-  double timed_share = 1;  // of the iterations
-  double sampling_ns =
-      0;             // spent in samples and the reference kernel so far, outside of any iteration's duration
-  size_t bytes = 0;  // held, all of it since construction
+  double per_iteration_ns = 0;  // mean, from costs measured at construction; includes clock reads and scopes
+  double timed_share = 1;       // of the iterations
+  double sampling_ns = 0;  // in samples and the reference kernel so far; not part of any iteration's duration
+  size_t bytes = 0;        // memory, all of it allocated at construction
 };
 
 /// Totals over the sealed part of the run.
 struct RunTotals {
   int64_t iterations = 0;
-  int64_t timed_iterations = 0;   // of them; all times below but `elapsed_ns` are theirs
+  int64_t timed_iterations = 0;   // all times below, except `elapsed_ns`, are those of timed iterations
   int64_t warmup_iterations = 0;  // before `seal`
   int64_t warmup_ns = 0;
   int64_t total_ns = 0;    // inside iterations
@@ -125,13 +124,13 @@ struct RunTotals {
   int64_t min_ns = 0;
   int64_t max_ns = 0;
   std::array<int64_t, kPhaseCount> phase_ns{};  // inside iterations
-  /// Between iterations, samples included; what lies in no scope only behind a timed iteration.
+  /// Between iterations, including samples. Time outside scopes counts only after a timed iteration.
   std::array<int64_t, kPhaseCount> between_phase_ns{};
-  int64_t heap_allocations = 0;         // inside iterations, but for what follows
+  int64_t heap_allocations = 0;         // inside iterations, without those of the next line
   int64_t heap_allocations_beside = 0;  // in phases callbacks, checkpoint and log
   int64_t allocating_iterations = 0;    // iterations that made any
   int64_t spikes = 0;
-  int64_t spike_excess_ns = 0;  // what they lasted above the usual
+  int64_t spike_excess_ns = 0;  // time of spikes beyond the usual duration
   std::array<int64_t, kPhaseCount> spikes_by_owner{};
   std::array<int64_t, kPhaseCount> spike_excess_by_owner_ns{};
 };
@@ -158,7 +157,7 @@ class Recorder {
     if (timed_ || marked_) begin_timed();
     inside_ = true;
   }
-  /// The class of the present iteration, where only its course tells.
+  /// Sets the class of the present iteration, if it is known only during the iteration.
   void set_class(int step_class) { class_ = step_class < last_class_ ? step_class : last_class_; }
   /// Must follow `begin_iteration`, with every scope closed.
   void end_iteration() {
@@ -172,9 +171,10 @@ class Recorder {
     --untimed_left_;
     windows_[static_cast<size_t>(class_)].pass();
   }
-  /// Whether the present iteration, or between two the latest one, is timed.
+  /// Whether the present iteration is timed; between iterations, whether the latest one was.
   bool timed() const { return timed_; }
-  /// Of what the present iteration has taken in `from` so far, in scopes that are closed, `ns` went to `to`.
+  /// Moves `ns` of the present iteration's time from phase `from` to phase `to`; at most the time of its
+  /// closed scopes in `from`.
   void reassign(Phase from, Phase to, int64_t ns) {
     if (!inside_ || !timed_) return;
     int64_t& taken = phase_ns_[static_cast<size_t>(from)];
@@ -183,29 +183,30 @@ class Recorder {
     phase_ns_[static_cast<size_t>(to)] += ns;
   }
 
-  /// Where several ranks train together: this one is `own`. Allocates, so call it before the loop.
+  /// If several ranks train together: `own` is this rank's number. Allocates, so call it before the loop.
   void join_ranks(int own, int ranks) { rank_series_ = RankSeries(own, ranks); }
-  /// After an update of all ranks: what each of them took for it, and what this one has waited beside that.
+  /// Call it after an update: the times of each rank for it, and the time that this rank waited for
+  /// communication.
   void add_ranks(std::span<const RankTimes> times, int64_t communication_ns) {
     rank_series_.add(totals_.iterations, times, communication_ns);
   }
   const RankSeries& rank_series() const { return rank_series_; }
-  /// What is known of all ranks once they have told one another, for the report; empty before.
+  /// Sets the descriptions of all ranks for the report, once the ranks have exchanged them; empty before.
   void describe_ranks(std::vector<RankDescription> ranks) { rank_descriptions_ = std::move(ranks); }
   const std::vector<RankDescription>& rank_descriptions() const { return rank_descriptions_; }
-  /// This rank's own, since `seal`.
+  /// This rank's own description, for the time since `seal`.
   RankDescription describe_rank() const;
 
-  /// Ends warm-up: what was recorded so far is kept as totals only, windows, histogram, spikes and samples
-  /// start anew. Call it once the plan is sealed and the queues are full. Between iterations.
+  /// Ends warm-up: only totals are kept of what was recorded so far; windows, histogram, spikes and samples
+  /// start again. Call it between iterations, once the plan is sealed and the queues are full.
   void seal();
-  /// What another process needs to go on recording this run: the windows and totals of its sealed part. Bytes
-  /// for the same build on the same machine. They take the place of what is in `memory`, whose room is used
-  /// again.
+  /// What another process needs to continue recording this run: the windows and totals of its sealed part.
+  /// Readable only by the same build on the same machine. Reuses the memory of `memory`, whose content is
+  /// replaced.
   std::string baseline(std::string memory = {}) const;
-  /// As `seal`, and goes on from an earlier process's baseline, so that its windows belong to the run and a
-  /// restart hides no drift. Throws kBadFormat for anything but a baseline of this build; then nothing
-  /// changes.
+  /// Like `seal`, and continues from the baseline of an earlier process, so that its windows belong to the
+  /// run and a restart doesn't hide a drift. Throws kBadFormat for anything but a baseline of this build;
+  /// nothing changes then.
   void seal_and_continue(std::string_view baseline);
 
   const RunTotals& totals() const { return totals_; }
@@ -213,7 +214,8 @@ class Recorder {
   std::vector<int> classes() const;
   /// Closed windows of a class, oldest first.
   const WindowSeries& windows(int step_class) const { return windows_.at(static_cast<size_t>(step_class)); }
-  /// Quantile of all recorded durations, in ns, within 0.2 %; 0 before the first iteration.
+  /// Quantile of all recorded durations, in ns, with an error of at most 0.2 %; 0 before the first iteration.
+  /// Throws kOutOfRange unless `fraction` is in [0, 1].
   double duration_quantile(double fraction) const;
 
   const std::vector<Sample>& samples() const { return samples_; }
@@ -228,19 +230,19 @@ class Recorder {
   std::vector<int64_t> tracings() const;
   /// How many files the process had noted (core/files/written_files.h) when this run began.
   int64_t files_before() const { return files_before_; }
-  /// What samples and the reference kernel would have taken of the time had nothing interrupted them.
+  /// The time in ns that samples and the reference kernel would have taken without interruptions.
   double undisturbed_sampling_ns() const {
     return sample_cost_.sum_ns + slow_cost_.sum_ns + reference_cost_.sum_ns;
   }
 
-  /// Takes a sample now, between iterations; `end_iteration` does so by itself when one is due.
+  /// Takes a sample now. Call it between iterations; `end_iteration` takes one automatically when one is due.
   void sample();
   Overhead overhead() const;
-  /// Rare events since this recorder was made, of all the process.
+  /// Rare events of the whole process since this recorder was made.
   const EventLog& events() const { return events_; }
   int64_t begin_ns() const { return made_ns_; }
-  /// On how many threads the reference kernel runs: on the team where the first iterations after `seal` have
-  /// used it.
+  /// The number of threads of the reference kernel: the whole team if the first iterations after `seal` used
+  /// the team, else 1.
   int reference_threads() const { return reference_kernel_.threads(); }
   const RecorderOptions& options() const { return options_; }
 
@@ -373,8 +375,8 @@ class Recorder {
   Cost sample_cost_, slow_cost_, reference_cost_;
 };
 
-/// Charges the time of a scope to `phase`, less what scopes inside it take. `label`, a string that outlives
-/// the recorder, names who owns a spike, e.g. "collection".
+/// Counts the time of a scope as `phase`, without the time of scopes inside it. `label` names the owner of a
+/// spike, e.g. "collection"; the string must outlive the recorder.
 class [[nodiscard]] PhaseScope {
  public:
   PhaseScope(Recorder& recorder, Phase phase, const char* label = nullptr)
@@ -390,7 +392,7 @@ class [[nodiscard]] PhaseScope {
   const char* label_;
 };
 
-/// Begin and end of an iteration as a scope.
+/// An iteration as a scope: calls begin_iteration and end_iteration.
 class [[nodiscard]] IterationScope {
  public:
   explicit IterationScope(Recorder& recorder, int step_class = 0) : recorder_(recorder) {

@@ -1,10 +1,10 @@
 // The verdict: does a series (iteration time, resident set, a count) stay flat over a run, grow or shrink?
 // The recorder supplies the windows. `docs/flatness.md` gives method, sources and measured error rates.
 //
-// Four statistics of the windows' levels (level_change.h) say by how much the series changed, each with an
-// interval. The verdict is one of equivalence: flat when every interval lies within the bound. It is reached
-// on the series as it is (series_verdict.h), and where that is not flat, once more with what the machine did
-// taken out (even_speed.h).
+// Four statistics of the windows' levels (level_change.h) measure by how much the series changed, each with
+// an interval. The verdict is an equivalence test: flat if every interval lies within the bound. The series
+// is judged as measured (series_verdict.h). If it isn't flat, it is judged again with the machine's influence
+// removed (even_speed.h).
 #pragma once
 
 #include <array>
@@ -23,18 +23,18 @@ enum class Flatness {
   kFlat,          // the whole interval of the change lies within the bound
   kGrowing,       // it lies above
   kShrinking,     // it lies below
-  kInconclusive,  // neither; `reason` and `iterations_to_decide` say what is missing
+  kInconclusive,  // otherwise; `reason` and `iterations_to_decide` say what is missing
 };
 /// "flat", "growing", "shrinking", "inconclusive".
 std::string_view flatness_name(Flatness flatness);
 
 struct FlatnessOptions {
   double bound = 0.05;       // largest change over the run that is still flat, relative to the first tenth
-  double confidence = 0.95;  // of either claim, flat and growing
-  int series = 1;            // that growth is looked for in: they share its confidence
-  int min_windows = 64;      // a verdict other than inconclusive needs as many windows after warm-up,
-  double min_seconds = 2;    // and as long a run where its length is known
-  double max_warmup = 0.1;   // largest part of the windows that the settling rule may exclude
+  double confidence = 0.95;  // of flat; growing and shrinking need a fifth of its error probability
+  int series = 1;            // number of series that are judged together; they share the error of growing
+  int min_windows = 64;      // with fewer windows after warm-up, the verdict is inconclusive
+  double min_seconds = 2;    // the same for a shorter run, if its length is known
+  double max_warmup = 0.1;   // largest share of the windows that may be excluded as warm-up
   int replicates = 299;      // bootstrap resamplings
   uint64_t seed = 1;
 };
@@ -47,8 +47,9 @@ struct FlatnessInput {
   std::span<const double> reference = {};        // typical time of the fixed reference kernel per window
   std::span<const double> reference_means = {};  // and its mean; empty: the same
   std::span<const double> waited = {};           // for a core, of each window's mean; empty: not known
-  /// Of the iterations that the machine left alone (windows.h: QuietIterations), and their share of each
-  /// window's; empty: not known. Where the share is 0 the others mean nothing.
+  /// Medians and means of the undisturbed iterations of each window (windows.h: QuietIterations), and their
+  /// share of the window's iterations; empty: not known. If a share is 0, the other two values have no
+  /// meaning.
   std::span<const double> quiet_medians = {};
   std::span<const double> quiet_means = {};
   std::span<const double> quiet_shares = {};
@@ -56,9 +57,10 @@ struct FlatnessInput {
   std::optional<double> seconds = std::nullopt;  // how long the run took; unknown: not required
 };
 
-/// One statistic's relative change over the run, 0.05 is 5 % up, with the interval that decides: its own
-/// between two one-sided tests (90 %); where growing or shrinking is found, or flat is ruled out by this
-/// statistic, the joint one at the confidence (95 %).
+/// One statistic's relative change over the run (0.05: 5 % up), with the interval that decides. By default
+/// that is the interval of two one-sided tests at the confidence (90 % for a confidence of 95 %). If growing
+/// or shrinking is found, or this statistic rules out flat, it is the joint interval of all statistics. By
+/// default that is at 99 %: false alarms are allowed a fifth of the error of the other claims.
 struct ChangeEstimate {
   std::string_view name;  // "trend of medians", "last tenth of means", ...
   double change = 0;
@@ -71,41 +73,40 @@ struct ChangeEstimate {
 
 struct FlatnessVerdict {
   Flatness kind = Flatness::kInconclusive;
-  bool machine_slowed = false;  // growing as measured, but not once the machine's speed is taken out, as here
-  double bound = 0;             // what it was held against
-  ChangeEstimate largest;       // largest absolute one; beyond the bound, the one of the shape it has
+  bool machine_slowed = false;  // growing as measured, but not after the correction for the machine's speed
+  double bound = 0;             // that the change was compared with
+  ChangeEstimate largest;       // largest absolute change; beyond the bound, that of the series' shape
   std::vector<ChangeEstimate> estimates;
   double first_tenth = 0;  // level of the medians, in the series' unit, after warm-up
   double last_tenth = 0;
   double slope = 0;  // Theil-Sen, unit per iteration, with its interval
   Interval slope_interval;
   MannKendall trend_test;
-  int change_point = 0;       // window, counted from the first after warm-up
-  double change_point_p = 1;  // Pettitt's, for independent windows
-  int windows = 0;            // judged
-  int warmup_windows = 0;     // excluded by the settling rule
-  double smallest_detectable_change =
-      0;  // half the widest interval: less than this could not be told from none
-  /// Iterations of such a run (in all) that would bring a decision if the change stays what it is; 0 when
-  /// decided, infinity when the change sits on the bound (it would take 10,000 times more), or turns beside
-  /// a twin decide.
+  int change_point = 0;                   // window, counted from the first after warm-up
+  double change_point_p = 1;              // Pettitt's, for independent windows
+  int windows = 0;                        // judged
+  int warmup_windows = 0;                 // excluded as warm-up
+  double smallest_detectable_change = 0;  // half the widest interval: smaller changes can't be detected
+  /// The total number of iterations of such a run that would decide, if the change stays the same. 0: it is
+  /// decided. Infinity: the change is so close to the bound that more than 10,000 times as many would be
+  /// needed, or only turns beside a twin decide.
   double iterations_to_decide = 0;
   std::string reason;  // one line for people
 };
 
 /// Judges a series. Warm-up ends by the MSER rule (White, "An Effective Truncation Heuristic for Bias
 /// Reduction in Simulation Output", Simulation 69, 1997) within the first `max_warmup` of the windows: a
-/// change there counts as settling. Fewer than four windows give inconclusive. Throws kShapeMismatch when
-/// `means` or `reference` differ in length from `medians`, kNotANumber and kInvalidArgument for a value that
-/// is no number or negative, or for options out of their range.
+/// change there counts as settling. Fewer than four windows give inconclusive. Throws kShapeMismatch if a
+/// list isn't empty and differs in length from `medians`, kNotANumber for a value that isn't finite,
+/// kInvalidArgument for a negative value or options outside their range.
 FlatnessVerdict judge_flatness(const FlatnessInput& input, const FlatnessOptions& options = {});
 
-/// The verdict over steps of several classes (plan, accumulation phase), each judged within itself, with the
-/// confidence of growing shared out (Bonferroni). A class with less than `kMinorShare` of the time is left
-/// out when it has too few windows and not half that share, else its bound is wider in proportion, at most
-/// five times: what may pass of each stays within a tenth of the bound over the whole run; growing in any
-/// class is growing, flat needs all. Numbers are those of the class that decides. Throws kInvalidArgument
-/// when there is no class.
+/// The verdict over steps of several classes (plan, accumulation phase). Each class is judged by itself, and
+/// the error probability of growing is divided among them (Bonferroni). The run is growing if any class is,
+/// and flat if all are. A class with less than `kMinorShare` of the time has a proportionally wider bound, at
+/// most five times as wide, so its unnoticed change is at most a tenth of the bound over the whole run. If it
+/// has too few windows and less than half that share, it is left out. The numbers in the result are those of
+/// the class that decides. Throws kInvalidArgument if there is no class.
 struct ClassInput {
   FlatnessInput input;
   double time_share = 1;  // of the run's time
@@ -120,9 +121,9 @@ std::string verdict_text(const FlatnessVerdict& verdict);
 
 /// Whether the whole interval lies within the bound.
 bool within(const ChangeEstimate& estimate, double bound);
-/// Sets `kind`, `estimates` and `largest` by the bound, for other ways of estimating a change: flat where
-/// each of `estimates` lies within it, else growing or shrinking where one of the `joint` intervals lies
-/// beyond it, else inconclusive.
+/// For other ways of estimating a change: sets `kind`, `estimates` and `largest` from `verdict.estimates` and
+/// the bound. Flat if each of the estimates lies within the bound; otherwise growing or shrinking if one of
+/// the `joint` intervals lies beyond it; otherwise inconclusive.
 void decide(FlatnessVerdict& verdict, std::vector<ChangeEstimate> joint);
 
 }  // namespace isochron::observe
