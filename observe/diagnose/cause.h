@@ -1,9 +1,9 @@
-// From evidence to a named cause. Evidence is numbers by name; a rule is a row of `cause_rules()`: the cause,
-// what fixes it, which symptoms it explains, and the conditions that must all hold. A new cause is a new row
-// (and, where no number tells yet, a counter, a sensor or a gauge that supplies one) and an entry of
-// `catalogue()`, which says what it brings along: of causes that hold together only the roots are named, the
-// others are their consequences. What no row explains is called unexplained. docs/causes.md has all of them
-// with their thresholds and why these.
+// From evidence to a named cause. Evidence is a set of named numbers. A rule is a row of `cause_rules()`: the
+// cause, its fix, the symptoms that it explains, and the conditions that must all hold. A new cause needs a
+// new row (and, if no number shows it yet, a counter, a sensor or a gauge) and an entry in `catalogue()`,
+// which lists the causes that follow from it. If several causes hold, only the roots are named, with the
+// others as their consequences. A symptom that no row explains is called unexplained. docs/causes.md
+// describes all causes and their thresholds.
 //
 // Names of quantities, as `add_evidence` (evidence.h) sets them:
 //   run.iterations, run.seconds               recorded
@@ -79,7 +79,7 @@ class Evidence {
  public:
   void set(std::string name, double value) { values_.insert_or_assign(std::move(name), value); }
   std::optional<double> get(std::string_view name) const;
-  /// Whether the quantity is known and at least one half: for those that are 1 or 0.
+  /// For quantities that are 1 or 0: whether the quantity is known and 1.
   bool holds(std::string_view name) const { return get(name).value_or(0) >= 0.5; }
   const std::map<std::string, double, std::less<>>& values() const { return values_; }
 
@@ -87,10 +87,10 @@ class Evidence {
   std::map<std::string, double, std::less<>> values_;
 };
 
-/// Its evidence names the rank (straggler.h).
+/// The cause whose evidence also names a rank (straggler.h).
 inline constexpr std::string_view kStragglingRank = "a straggling rank";
 
-/// What can ask for an explanation; a rule names those it explains (bits).
+/// What needs an explanation. A rule has the bits of the symptoms that it explains.
 enum Symptom : unsigned {
   kTimeGrows = 1,  // time.growing
   kMemoryGrows =
@@ -98,7 +98,7 @@ enum Symptom : unsigned {
   kDiskGrows = 4,  // disk_bytes.growing
   kSlow = 8,       // time.slower is kSlowFactor or more, or not known; of a run of at least 64 iterations
                    // and 0.3 s
-  kAlways = 16,    // a fault in itself, whatever it does to time and memory
+  kAlways = 16,    // reported even without an effect on time and memory
 };
 inline constexpr double kSlowFactor = 1.2;
 
@@ -115,33 +115,32 @@ struct CauseRule {
   unsigned explains = 0;  // of Symptom
   std::array<Condition, 5> conditions{};
 };
-/// The table; earlier rows are the more specific.
+/// The table of rules; more specific rows come first.
 std::span<const CauseRule> cause_rules();
 
-/// A cause with the others that may follow from it, and the phase whose periodic spikes are its.
+/// A cause, the causes that may follow from it, and the phase whose periodic spikes it explains.
 struct CatalogueEntry {
   std::string_view cause;
   std::span<const std::string_view> brings = {};
   std::optional<Phase> spikes_of = {};
 };
-/// Every cause that `attribute` may name, but for "unexplained"; each once, in the order of
-/// docs/scenarios.md.
+/// Every cause that `attribute` may name, except "unexplained", in the order of docs/scenarios.md.
 std::span<const CatalogueEntry> catalogue();
 /// Whether `other` may be a consequence of `root`.
 bool brings_along(std::string_view root, std::string_view other);
-/// What the iterations of periodic spikes did, where that tells more than the phase they are in.
+/// What the iterations of periodic spikes did, if that is more specific than their phase.
 enum class SpikeWork { kOther, kPlans, kTookMemory };
-/// Whether periodic spikes of `phase` that did such work are this cause's.
+/// Whether the cause explains periodic spikes of `phase` that did such work.
 bool owns_spikes(std::string_view cause, Phase phase, SpikeWork work);
 
-/// Whether it is the machine's, and no fault of the program's.
+/// Whether the cause lies in the machine, not in the program.
 bool of_machine(std::string_view cause);
 
 struct Cause {
   std::string name;                            // as in the catalogue, or "unexplained"
   std::string fix;                             // what to do
-  std::string evidence;                        // the numbers that told, "graph_nodes.per_iteration 1"
-  std::vector<std::string> consequences = {};  // that hold as well and follow from it
+  std::string evidence;                        // the deciding numbers, "graph_nodes.per_iteration 1"
+  std::vector<std::string> consequences = {};  // other causes that hold and follow from it
 };
 
 /// All causes whose symptom is present and whose conditions hold, in the table's order, except those that

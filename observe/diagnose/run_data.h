@@ -23,7 +23,7 @@ struct ReportOptions {
   Evidence facts;                         // what the caller knows beyond the recorder
 };
 
-/// A spike whose label is its own.
+/// A spike with a copy of its label.
 struct SpikeRecord {
   int64_t iteration = 0;
   int64_t duration_ns = 0;
@@ -62,7 +62,7 @@ struct RunData {
   ReportOptions options;
 };
 
-/// What `recorder` holds, now. Throws kInvalidArgument when it holds no iteration (after its seal).
+/// The data that `recorder` holds now. Throws kInvalidArgument if it has no iteration since its seal.
 RunData run_data(const Recorder& recorder, std::string name, ReportOptions options = {});
 
 /// The iterations of another program, given only by their durations in ns, in order; the first `warmup` are

@@ -1,4 +1,5 @@
-// Where the time of a captured function goes, kernel by kernel, out of a recording (observe/record/trace.h).
+// Where the time of a captured function goes, kernel by kernel, computed from a recording
+// (observe/record/trace.h).
 #pragma once
 
 #include <cstdint>
@@ -15,8 +16,8 @@ struct KernelRow {
   std::string op;      // empty for a copy
   std::string shapes;  // of its inputs
   int64_t calls = 0;
-  double ns_per_call = 0;  // median, so that what else runs on the machine has no part in it
-  double ns_per_step = 0;  // by that, for its calls in one of the function
+  double ns_per_call = 0;  // median, so that other programs hardly affect it
+  double ns_per_step = 0;  // ns_per_call times its calls per call of the function
   double share = 0;        // of the function's time
   double flops = 0;        // of one call, as the op's row counts them
   double bytes = 0;        // read and written by one call
@@ -24,23 +25,23 @@ struct KernelRow {
 
 struct KernelTable {
   std::string function;
-  int64_t steps = 0;       // calls of the function that were recorded whole
+  int64_t steps = 0;       // calls of the function that were recorded completely
   double ns_per_step = 0;  // of all rows and the time between them
-  /// Median of the time outside kernels: the executor's own time, and the recording's.
+  /// Median of the time per step outside kernels: the overhead of the executor and of the recording.
   double between_ns_per_step = 0;
   std::vector<KernelRow> rows;  // largest share first
 };
 
-/// Of all calls of `function` (CaptureOptions::name) that the recording holds whole; steps 0 where it holds
-/// none. Throws kInvalidArgument while recording.
+/// A table of all complete calls of `function` (CaptureOptions::name) in the recording; `steps` is 0 if there
+/// is none. Throws kInvalidArgument while recording.
 KernelTable kernel_table(const TraceRecorder& recorder, std::string_view function);
 
-/// The first `rows` kernels, then what the others take together, then the sums by op; columns aligned.
+/// The first `rows` kernels, then the total of the others, then the sums by op; columns are aligned.
 std::string kernel_table_text(const KernelTable& table, size_t rows = 20);
 /// {function, steps, ns_per_step, between_ns_per_step, kernels: [{name, op, shapes, calls, ns_per_call,
 /// ns_per_step, share, flops, bytes}]}; `indent` < 0 gives a single line.
 std::string kernel_table_json(const KernelTable& table, int indent = 2);
-/// The table that `kernel_table_json` gave. Throws kBadFormat naming `where` for any other text.
+/// The inverse. Throws kBadFormat, naming `where`, for any other text.
 KernelTable parse_kernel_table(std::string_view json, std::string_view where);
 /// A heading, a sentence and a table, for a page (observe/export/page.h).
 std::string kernel_table_section(const KernelTable& table, size_t rows = 20);

@@ -1,7 +1,7 @@
-// The plan of an arena as a picture: kernels in their order from left to right, offsets from bottom to top,
-// one rectangle a buffer, colored by what it is for; what owns it is told on hover. Made from plain data, so
-// that it can be drawn again from what a run has written (train/callbacks/plan_picture.h takes it from a
-// captured function, `isochron plan` from a file).
+// The plan of an arena as a picture: kernels in order from left to right, offsets from bottom to top, and one
+// rectangle per buffer, colored by its purpose. Hovering shows the owner. The data are plain, so that the
+// picture can be drawn again from a run's record. train/callbacks/plan_picture.h makes them from a captured
+// function, `isochron plan` from a file.
 //
 // JSON: {title, kernels, arena_bytes, lower_bound_bytes, peak_kernel, names: [kernel], kinds: [name],
 // buffers: [[owner, kind, lower, upper, bytes, offset]]}.
@@ -29,11 +29,11 @@ struct PictureBuffer {
 
 struct PlanPicture {
   std::string title;
-  int64_t kernels = 0;  // the end of time
+  int64_t kernels = 0;  // number of kernels
   int64_t arena_bytes = 0;
-  int64_t lower_bound_bytes = 0;        // the most that is live at once
-  int64_t peak_kernel = 0;              // when it is
-  std::vector<std::string> names = {};  // of kernels; may be fewer than there are
+  int64_t lower_bound_bytes = 0;        // the largest sum of live bytes
+  int64_t peak_kernel = 0;              // where it occurs
+  std::vector<std::string> names = {};  // of the first kernels
   std::vector<std::string> kinds = {};  // at most kMaxKinds
   std::vector<PictureBuffer> buffers = {};
   bool operator==(const PlanPicture&) const = default;
@@ -41,24 +41,25 @@ struct PlanPicture {
   static constexpr size_t kMaxKinds = 6;
 };
 
-/// One <svg> element, self-contained, light or dark as its reader's system is. Buffers that would be thinner
-/// than a unit of the drawing are drawn together with their neighbors of the same kind, hatched, with their
-/// number on hover; so many that at most kMaxShapes shapes remain. Throws kInvalidArgument for buffers
-/// outside of time and arena or with a kind that isn't there, more kinds than kMaxKinds, an empty arena, and
-/// a size below 200 x 150.
+/// One self-contained <svg> element, which follows the reader's light or dark mode. Buffers that would be
+/// thinner than a unit of the drawing are merged with their neighbors of the same kind into one hatched
+/// rectangle, which shows their number on hover. If needed, more are merged, so that at most kMaxShapes
+/// shapes remain. Throws kInvalidArgument for buffers outside of time and arena or with a kind that isn't
+/// there, more kinds than kMaxKinds, an empty arena, and a size below 200 x 150.
 std::string plan_svg(const PlanPicture& picture, const PlotSize& size = {.width = 960, .height = 480});
 inline constexpr size_t kMaxShapes = 4000;
 
-/// How many bytes of each kind are live at the fullest kernel, in the order of `kinds`.
+/// The live bytes of each kind at the peak kernel, in the order of `kinds`.
 std::vector<int64_t> bytes_at_peak(const PlanPicture& picture);
 
-/// Arena and bound, and what is live at the fullest kernel by kind and by owner: a few lines.
+/// A few lines: the arena, the lower bound, and what is live at the peak kernel by kind and by owner.
 std::string plan_text(const PlanPicture& picture);
 /// One JSON object; `indent` < 0 gives a single line.
 std::string plan_json(const PlanPicture& picture, int indent = 2);
 /// The inverse. Throws kBadFormat, naming `where`, for anything else.
 PlanPicture plan_from_json(std::string_view text, std::string_view where);
-/// For a page (page.h): the picture for a desk and for a phone, and the lines of `plan_text`.
+/// A section of a page (page.h): the picture in sizes for desktop and phone screens, and the lines of
+/// `plan_text`.
 std::string plan_section(const PlanPicture& picture);
 
 }  // namespace isochron::observe

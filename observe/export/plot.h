@@ -1,6 +1,6 @@
 // Line plots as SVG: a few series over common axes, with ticks at round numbers, a grid, a legend and a
-// title. Knows nothing of what is plotted; pages and reports put the text where they like. Axes and text take
-// the color of their surroundings (currentColor), and the series' colors are legible on light and on dark.
+// title. Axes and text take the color of their surroundings (currentColor); the series' colors are legible on
+// light and dark backgrounds.
 #pragma once
 
 #include <span>
@@ -18,7 +18,7 @@ struct PlotSeries {
   bool line = true;
   bool markers = false;  // a dot at every point
   bool dashed = false;
-  std::string color = {};  // "#3987e5"; empty: the next of the plot's own
+  std::string color = {};  // "#3987e5"; empty: the next color of the plot's palette
 };
 
 /// A dashed vertical line with a label. Left out if x lies outside the range of the series.
@@ -34,7 +34,7 @@ struct Plot {
   bool log_x = false;
   bool log_y = false;
   bool whole_x = false;  // ticks at whole numbers only: epochs, threads
-  bool filled = false;   // each line's area down to the one before: parts of a whole, summed up by the caller
+  bool filled = false;   // fills between each line and the previous one (stacked areas, summed by the caller)
   std::vector<PlotSeries> series = {};
   std::vector<PlotMark> marks = {};
 };
@@ -46,14 +46,14 @@ struct PlotSize {
   double height = 320;
 };
 
-/// One <svg> element, self-contained, at most `size` and shrinking with what is around it. Lines of more
-/// points than the plot has columns are drawn by the first, lowest, highest and last point of each column,
+/// One self-contained <svg> element of at most `size`, which shrinks with its container. A line with more
+/// points than the plot has columns is drawn by the first, lowest, highest and last point of each column,
 /// which gives the same picture (M4: Jugel et al., "A Visualization-Oriented Time Series Data Aggregation",
-/// VLDB 2014). Throws kInvalidArgument: no point to draw, x and y of different lengths, a size below 120 x
-/// 100 or not finite.
+/// VLDB 2014). Throws kInvalidArgument if there is no point to draw, if x and y have different lengths, or
+/// for a size that is below 120 x 100 or not finite.
 std::string plot_svg(const Plot& plot, const PlotSize& size = {});
 
-/// The same as a file of its own: on paper that is light or dark as the reader's system is. Throws as
+/// The same as a separate file, with a background that follows the reader's light or dark mode. Throws like
 /// `plot_svg`.
 std::string svg_file(const Plot& plot, const PlotSize& size = {});
 
@@ -64,8 +64,9 @@ std::string escape_markup(std::string_view text);
 /// them where the range allows (Heckbert, "Nice Numbers for Graph Labels", Graphics Gems 1990). Empty unless
 /// low < high.
 std::vector<double> linear_ticks(double low, double high, int most);
-/// The same for a logarithmic axis, 0 < low < high: powers of ten, thinned when they are many; with 2 and 5
-/// times those where the range holds fewer than two; linear ticks where that is still too few.
+/// The same for a logarithmic axis, 0 < low < high: powers of ten, or fewer of them if there are too many. If
+/// the range contains fewer than two powers of ten, also 2 and 5 times these; if that is still too few,
+/// linear ticks.
 std::vector<double> log_ticks(double low, double high, int most);
 
 }  // namespace isochron::observe

@@ -1,5 +1,5 @@
-// Runs side by side: how much longer a step of the second takes than one of the first, with an interval, and
-// what else is different. Either may be several runs of the same: only these can show how much runs differ.
+// Compares two runs: the ratio of their step times, with an interval, and their other differences. Either
+// side may consist of several equal runs, which then show how much such runs differ.
 #pragma once
 
 #include <optional>
@@ -17,10 +17,11 @@ struct ComparedQuantity {
   std::string name;
   std::string first;
   std::string second;
-  std::string change;  // "+12.3 %"; empty where there is none to state
+  std::string change;  // "+12.3 %"; empty: not a number
 };
 
-/// The second's level over the first's, as measured, and the 95 % interval of what the programs differ by.
+/// The second run's level divided by the first's, as measured, and a 95 % interval for the ratio between the
+/// programs.
 struct TimeRatio {
   double ratio = 1;
   double low = 0;
@@ -32,22 +33,22 @@ struct TimeRatio {
 struct RunComparison {
   TimeRatio medians;  // of a step, over the runs' windows
   TimeRatio means;
-  std::optional<double> machine;  // the reference kernel's time, the second's over the first's
-  double first_waited = 0;        // share of the time, for a core that other programs had
+  std::optional<double> machine;  // ratio of the reference kernel's times, second to first
+  double first_waited = 0;        // share of the time spent waiting for a core
   double second_waited = 0;
   int first_runs = 1;
   int second_runs = 1;
-  RunReport first;  // of several runs, the one whose steps are in the middle
+  RunReport first;  // of several runs, the one with the median step time
   RunReport second;
   std::vector<ComparedQuantity> quantities;
-  std::vector<ComparedQuantity> settings;     // those that differ, and what else the records say differently
+  std::vector<ComparedQuantity> settings;     // settings and other statements of the records that differ
   std::vector<ComparedQuantity> environment;  // the same of the machine
   std::string conclusion;                     // one sentence
 };
 
-/// Compares the main classes' windows after warm-up. A run's level is the midmean of its windows' medians (or
-/// means) in logarithms; what it can be off by is
-///  - within the run: by the circular block bootstrap (statistics.h);
+/// Compares the main classes' windows after warm-up. A run's level is the midmean of the logarithms of its
+/// windows' medians (or means). Its error has these parts:
+///  - within a run: from the circular block bootstrap (statistics.h);
 ///  - between runs, whose pages and neighbors differ though their programs are the same: a deviation of
 ///    kBetweenRuns, worth kBetweenRunsDegrees degrees of freedom, pooled with that of the runs given (the
 ///    moderated t of Smyth, "Linear Models and Empirical Bayes Methods", Statistical Applications in Genetics
@@ -61,13 +62,15 @@ RunComparison compare_runs(std::span<const RunReport> first, std::span<const Run
 inline constexpr double kBetweenRuns = 0.04;  // of the logarithm
 inline constexpr int kBetweenRunsDegrees = 4;
 inline constexpr double kLargestMachineExponent = 1.5;
-/// The same for records with one run each, settings included. Throws kInvalidArgument for others.
+/// The same for records with one run each, and compares their settings too. Throws kInvalidArgument for other
+/// records.
 RunComparison compare_records(std::span<const RunRecord> first, std::span<const RunRecord> second);
 
-/// For the console; `first` and `second` are what the runs are called there.
+/// Text for the console; `first` and `second` are the names of the runs in it.
 std::string comparison_text(const RunComparison& comparison, const std::string& first,
                             const std::string& second);
-/// As a record, for a page: the conclusion, tables, and both sides' step times in one plot.
+/// The comparison as a record, for a page: the conclusion, tables, and the step times of both sides in one
+/// plot.
 RunRecord comparison_record(const RunComparison& comparison, const std::string& first_name,
                             const std::string& second_name);
 

@@ -1,5 +1,5 @@
-// A run as it is kept on disk: what was recorded, and the text, tables and plots around it. `isochron report`
-// makes the page and the verdict of it again, or holds two of them against each other.
+// A run as stored on disk: the recorded data, and the text, tables and plots around them. `isochron report`
+// recomputes the page and the verdict from it, or compares two of them.
 //
 // JSON, one object:
 //   format   "isochron run 1"
@@ -38,7 +38,7 @@
 //       how it is
 //                       judged
 //       facts           {name: number}, evidence that the caller had
-// Lists by phase have one number a phase, in the order of windows.h.
+// Lists by phase have one number per phase, in the order of windows.h.
 #pragma once
 
 #include <filesystem>
@@ -81,15 +81,15 @@ struct RunRecord {
   std::vector<RecordPart> parts;
 };
 
-/// The file's name in a folder of results.
+/// The name of the file in a folder of results.
 inline constexpr std::string_view kRunRecordFile = "run.json";
 
-/// One line of JSON and a line's end. Bytes that are no UTF-8 become replacement characters.
+/// One line of JSON with a newline. Bytes that aren't UTF-8 become replacement characters.
 std::string to_json(const RunRecord& record);
-/// Throws kBadFormat naming `where` and what is wrong; numbers are what a recorder could have written.
+/// Throws kBadFormat naming `where` and the error, also for numbers that no recorder could have written.
 RunRecord parse_run_record(std::string_view text, std::string_view where);
 
-/// Written whole or not at all. Throws kIo.
+/// Writes the file completely or not at all. Throws kIo.
 void write_run_record(const std::filesystem::path& path, const RunRecord& record);
 /// `path` may be the folder that holds it. Throws kIo and kBadFormat.
 RunRecord read_run_record(const std::filesystem::path& path);

@@ -6,8 +6,7 @@
 
 namespace isochron::observe {
 
-/// A row has as many cells as there are columns; the first column names the row. A column of numbers stands
-/// flush right.
+/// Every row has one cell per column; the first cell names the row. Columns of numbers are right-aligned.
 struct Table {
   std::string title = {};
   std::vector<std::string> columns = {};
@@ -21,8 +20,8 @@ std::string table_text(const Table& table);
 /// A heading, a <table> and a paragraph.
 std::string table_markup(const Table& table);
 
-/// A line a row, two blanks between columns; the first column and each row's last flush left, the others
-/// right.
+/// One line per row, with two spaces between columns. The first column and the last cell of each row are
+/// left-aligned, the others right-aligned.
 std::string aligned_text(const std::vector<std::vector<std::string>>& rows);
 
 }  // namespace isochron::observe

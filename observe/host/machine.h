@@ -120,8 +120,9 @@ class Sensors final : public SensorSource {
 bool take_subnormal_note();
 
 /// A fixed piece of work that keeps a core's execution units busy: independent multiplies and adds over 1 KB.
-/// It slows with the clock and, above all, when another thread shares the core, which a dependent chain
-/// hardly notices and which on rented machines comes and goes unseen. About 1 us on a core of 2023.
+/// It slows down with the clock and, above all, when another hardware thread uses the core, which virtual
+/// machines don't report and a dependent chain of operations hardly shows. Takes about 1 us on a core of
+/// 2023.
 ///
 /// On a team, all threads also run it at the same time, in rounds: after a barrier, each works on the data
 /// that its neighbor has just written. This shows when the host moves a machine's cores apart: a cache line

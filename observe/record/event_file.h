@@ -1,5 +1,5 @@
 // Scalars, histograms and graphs in the files that TensorBoard reads: records (core/files/record_file.h) of
-// protobuf messages (observe/events.proto).
+// protobuf messages (observe/record/events.proto).
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace isochron::observe {
 
-/// How many numbers lie where: bucket i holds those in (limits[i - 1], limits[i]], the first all up to
+/// Counts by bucket: bucket i counts the numbers in (limits[i - 1], limits[i]], and bucket 0 those up to
 /// limits[0].
 struct HistogramSummary {
   static constexpr int kMaxBuckets = 64;
@@ -21,17 +21,18 @@ struct HistogramSummary {
   double min = 0, max = 0, sum = 0, sum_squares = 0;
   std::vector<double> limits, counts;
 };
-/// At most kMaxBuckets of equal width over the finite ones of `values`; others aren't counted.
+/// At most kMaxBuckets buckets of equal width over the finite numbers in `values`; other numbers aren't
+/// counted.
 HistogramSummary summarize(std::span<const float> values);
 HistogramSummary summarize(std::span<const double> values);
 
 class EventFile {
  public:
-  /// Nodes of a graph that are written; a node "further_nodes" says how many there were beyond.
+  /// The most nodes of a graph that are written; a node "further_nodes" has the number of the others.
   static constexpr size_t kMaxGraphNodes = 20'000;
 
-  /// A new file in `folder`, which is made where it is missing: events.out.tfevents.SECONDS.HOST.PID.NUMBER.
-  /// Throws kIo.
+  /// Creates events.out.tfevents.SECONDS.HOST.PID.NUMBER in `folder`, and the folder if it is missing. Throws
+  /// kIo.
   explicit EventFile(const std::filesystem::path& folder);
   EventFile(const EventFile&) = delete;
   EventFile& operator=(const EventFile&) = delete;
@@ -41,10 +42,10 @@ class EventFile {
   void restart_at(int64_t step);
   void scalar(std::string_view tag, int64_t step, double value);
   void histogram(std::string_view tag, int64_t step, const HistogramSummary& values);
-  /// The graph of this run, one a folder: TensorBoard shows the newest. Each node says its results' shapes
-  /// ("_output_shapes"), first dtype ("T") and bytes ("output_bytes").
+  /// The graph of this run. TensorBoard shows only the newest graph of a folder. Each node has the shapes of
+  /// its results ("_output_shapes"), the first dtype ("T") and their bytes ("output_bytes").
   void graph(const GraphListing& nodes);
-  /// Hands what was written to the system, for readers to see. All five throw kIo.
+  /// Passes what was written to the system, so that readers see it. These five functions throw kIo.
   void flush();
   const std::filesystem::path& path() const { return path_; }
   /// The number of bytes that this process ever wrote to event files.

@@ -1,5 +1,5 @@
-// What happened once in a while during a run: traces, checkpoints, growths of a pool, retries, notices. Kept
-// in bounded memory from the events that all layers emit (core/telemetry/event.h).
+// The rare events of a run: traces, checkpoints, growth of a pool, retries, notices. Collects, in bounded
+// memory, the events that all layers emit (core/telemetry/event.h).
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ inline constexpr int kEventKinds = 8;
 /// All events of a kind.
 struct EventTotals {
   int64_t count = 0;
-  int64_t total_ns = 0;  // what they cost, as far as they say
+  int64_t total_ns = 0;  // their total duration, as far as it is known
   int64_t longest_ns = 0;
 };
 
@@ -28,7 +28,7 @@ struct EventRecords {
   const EventTotals& of(EventKind kind) const { return totals[static_cast<size_t>(kind)]; }
 };
 
-/// Listens while it lives. Events may come from any thread.
+/// Receives events while it exists. Any thread may emit them.
 class EventLog {
  public:
   static constexpr size_t kFirst = 32, kNewest = 32;  // of each kind

@@ -29,30 +29,31 @@ struct RankWindow {
   int64_t communication_ns = 0;  // of the recording rank: waiting that isn't for another rank's work
   std::vector<RankTimes> ranks = {};
 
-  /// The window that follows, of as many ranks.
+  /// Adds the window that follows this one and has as many ranks.
   void add(const RankWindow& newer);
 };
 
-/// A rank, and what its machine did to it during the run; kUnknownReading where the system doesn't tell.
+/// A rank, and the delays caused by its machine during the run; kUnknownReading if the system doesn't report
+/// them.
 struct RankDescription {
   std::string host;
   int64_t waited_ns = 0;     // for a core that others had
   int64_t throttled_ns = 0;  // by the control group's quota
   int64_t stolen_ns = 0;     // by the hypervisor, over all cores
-  /// How long what it sends takes to come to another rank, in an exchange of gradients, and what another one
-  /// sends to come to it: each the lower median over the other ranks.
+  /// The time that its data take to reach another rank in an exchange of gradients, and the time that another
+  /// rank's data take to reach it. Each is the lower median over the other ranks.
   int64_t sent_in_ns = -1;
   int64_t received_in_ns = -1;
 };
 
-/// What is known of the ranks of a run; `own` is the one that has recorded it.
+/// The data of all ranks of a run; `own` is the rank that recorded them.
 struct RankData {
   int own = 0;
   std::vector<RankDescription> ranks;
   std::vector<RankWindow> windows;
 };
 
-/// Windows of updates: when all are used, neighbors merge and new ones become twice as long.
+/// Windows of updates. When all are used, neighbors are merged, and new windows are twice as long.
 class RankSeries {
  public:
   static constexpr size_t kMaxWindows = 128;
@@ -65,7 +66,7 @@ class RankSeries {
   int ranks() const { return ranks_; }
   void add(int64_t iteration, std::span<const RankTimes> times, int64_t communication_ns);
   void clear();
-  /// The closed ones, and the open one if it is all there is.
+  /// The closed windows; if there is none, the open one.
   std::vector<RankWindow> windows() const;
   size_t bytes() const;
 

@@ -7,9 +7,8 @@
 //   recorder.stop();
 //   recorder.write("trace.json");
 //
-// What it costs: a span two reads of the clock and some 15 ns, on the thread that has it; nothing is
-// allocated while recording, but for the text of events (core/telemetry/event.h), the newest 1,024 of which
-// are kept.
+// Cost: a span takes two reads of the clock and some 15 ns on its thread. Recording allocates nothing, except
+// the text of events (core/telemetry/event.h), of which the newest 1,024 are kept.
 #pragma once
 
 #include <cstdint>
@@ -23,13 +22,13 @@
 namespace isochron::observe {
 
 struct TraceOptions {
-  /// The newest so many spans and counters of each thread are kept, 32 bytes each.
+  /// The number of newest spans and counters that are kept per thread, 32 bytes each.
   size_t events_per_thread = size_t{1} << 16;
 };
 
 class TraceRecorder {
  public:
-  static constexpr size_t kMaxMarks = 1024;  // events of core/telemetry/event.h; the oldest go
+  static constexpr size_t kMaxMarks = 1024;  // events of core/telemetry/event.h; the oldest are dropped
 
   /// Throws kInvalidArgument for options out of range, or while another recorder lives.
   explicit TraceRecorder(const TraceOptions& options = {});
@@ -40,7 +39,8 @@ class TraceRecorder {
   void start();
   void stop();
   bool recording() const { return buffer_.recording(); }
-  /// Records bytes in use, reserved and resident as counters; a microsecond. Does nothing unless recording.
+  /// Records bytes in use, reserved and resident as counters. Takes a microsecond; does nothing unless
+  /// recording.
   void sample_memory();
 
   /// What each thread did. Throws kInvalidArgument while recording, as `write`.
@@ -57,7 +57,7 @@ class TraceRecorder {
 
   TraceBuffer buffer_;
   int sink_;
-  int statm_;  // /proc/self/statm, open; -1: it isn't there
+  int statm_;  // descriptor of /proc/self/statm; -1: missing
   int64_t began_ns_ = 0;
   mutable std::mutex mutex_;
   std::vector<Mark> marks_;
