@@ -1,14 +1,13 @@
 // Callback: code that runs at fixed points of Trainer::fit. Callbacks run between steps, on the host, in the
-// recorder's phase `callbacks` (saving in `checkpoint`), so their time and allocations are never counted as
-// the step's. Ready-made callbacks are in train/callbacks/callbacks.h and
-// train/callbacks/model_checkpoint.h.
+// recorder's phase `callbacks` (or `checkpoint` while saving), so their time and allocations don't count as
+// the step's. Ready-made callbacks are in train/callbacks/callbacks.h and train/callbacks/model_checkpoint.h.
 //
 // Order: on_train_begin, then for each epoch on_epoch_begin, on_batch_end after every `report_every`th step,
-// on_evaluation_begin and on_evaluation_end around the validation, on_epoch_end; last on_train_end.
-// Callbacks are called in the order given, except on_evaluation_end, which is called in reverse. on_save
-// comes after all callbacks have been called at the same point, so that the state of all is saved. An
-// exception of a callback ends the training; the parameters are then as the last full step left them. After
-// a failed validation, too, on_evaluation_end is called for the callbacks whose on_evaluation_begin has
+// on_evaluation_begin and on_evaluation_end around the validation, on_epoch_end; last on_train_end. Callbacks
+// are called in the order given, except on_evaluation_end, which is called in reverse. on_save is called
+// after all callbacks have been called at the same point, so that the state of all is saved. An exception
+// from a callback ends the training; the parameters are then those after the last full step. If the
+// validation fails, on_evaluation_end is still called for the callbacks whose on_evaluation_begin has
 // returned.
 //
 // If several ranks train together, each calls its own callbacks, except those that only print or write
@@ -36,7 +35,7 @@ class CapturedFunction;
 
 namespace isochron::train {
 
-/// What a callback that saves may ask of the run.
+/// What a callback that saves can get from the run.
 class SavableRun {
  public:
   virtual ~SavableRun() = default;
@@ -58,17 +57,17 @@ class SavableRun {
   virtual bool worth_saving() = 0;
 };
 
-/// Where a run of Trainer::fit stands.
+/// The state of a run of Trainer::fit.
 struct RunState {
   int epoch = 0;                // the present one, from 1
-  int epochs = 0;               // asked for
+  int epochs = 0;               // FitOptions::epochs
   int64_t step = 0;             // steps done in the present epoch
   int64_t steps_per_epoch = 0;  // expected; 0: not known
-  int64_t total_steps = 0;      // done in all epochs, those before a resume too
-  int rank = 0;                 // of several that train together
+  int64_t total_steps = 0;      // done in all epochs, including those before a resume
+  int rank = 0;                 // this process's rank, if several train together
   int ranks = 1;
   std::vector<std::string> names = {};  // of the results that an epoch may have
-  std::string stop_reason = {};         // empty: go on
+  std::string stop_reason = {};         // empty: training continues
   std::string not_finite = {};          // what is NaN or infinite, and which op made it so
   bool interrupted = false;             // a signal ended the training, so the run isn't complete
   bool best_restored = false;           // the weights are those of the best epoch, and stay so
@@ -100,9 +99,9 @@ class Callback {
  public:
   virtual ~Callback() = default;
   /// Whether only the first of several ranks calls this callback: for callbacks that print or write files,
-  /// which every rank would do alike. Not for callbacks that change the training (end it, set the learning
-  /// rate, exchange weights), resume it or save: all ranks must call those together. Asked at the start of a
-  /// fit. If such a callback ends the training, fit throws kUnsupported.
+  /// because every rank would write the same. Not for callbacks that change the training (end it, set the
+  /// learning rate, exchange weights), resume it or save: all ranks must call those together. Asked at the
+  /// start of a fit. If such a callback ends the training, fit throws kUnsupported.
   virtual bool first_rank_only() const { return false; }
   /// For a callback that all ranks call: everything that must be the same on all ranks, in one line. It is
   /// compared before the first step.
@@ -113,7 +112,7 @@ class Callback {
   virtual void on_batch_end(RunState&, const Results& /*results*/) {}
   virtual void on_evaluation_begin(RunState&) {}
   virtual void on_evaluation_end(RunState&) {}
-  /// `results`: the epoch's, with those of the validation under "val_...", when there was one.
+  /// `results`: those of the epoch, and those of the validation, if there was one, under "val_...".
   virtual void on_epoch_end(RunState&, const Results& /*results*/) {}
   virtual void on_train_end(RunState&) {}
   /// Called if a value isn't finite after step `step` of the present epoch (`RunState::not_finite`). Returns
@@ -121,7 +120,7 @@ class Callback {
   /// kNotANumber.
   virtual bool on_not_a_number(RunState&, int64_t /*step*/) { return false; }
 
-  /// Called after every step too: it must cost next to nothing unless it saves.
+  /// Also called after every step, so it must cost next to nothing unless it saves.
   virtual void on_save(RunState&, SavePoint) {}
   /// Whether on_save writes checkpoints, whose time is counted separately from the callbacks' time. The
   /// first of several ranks writes, but all must call on_save because all contribute to what is saved.
@@ -144,7 +143,7 @@ class Callback {
   virtual std::string_view kind() const { return "callback"; }
 
  private:
-  [[no_unique_address]] Counted<Counter::kHooks> counted_;  // those that pile up are seen
+  [[no_unique_address]] Counted<Counter::kHooks> counted_;  // shows callbacks that accumulate
 };
 
 /// Functions instead of a custom class; empty ones are skipped.

@@ -1,4 +1,4 @@
-// Folders of checkpoints: the names of files from a template, and which file to go on from.
+// Folders of checkpoints: file names from a template, and the file to resume from.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,15 @@ namespace isochron::train {
 std::filesystem::path checkpoint_path(const std::filesystem::path& name_template, int epoch, int64_t step,
                                       int64_t total_steps, const Results& results);
 
-/// A checkpoint that a run can go on from.
+/// A checkpoint that a run can be resumed from.
 struct FoundCheckpoint {
   std::filesystem::path path;
   RunDocument document;
 };
 /// The newest complete checkpoint directly in `folder`: the one with the most steps among those whose
-/// checksums all match. Damaged files are skipped with an event kNotice each; files of weights only, and
-/// other files, without one. nullopt if there is none, or no folder. Throws kIo for a folder that can't be
-/// read, and kUnsupported for a checkpoint of another version in it.
+/// checksums all match. Damaged files are skipped with an event kNotice each. Files with only weights, and
+/// other files, are skipped silently. nullopt if there is none, or no folder. Throws kIo for a folder that
+/// can't be read, and kUnsupported for a checkpoint of another version in it.
 std::optional<FoundCheckpoint> newest_checkpoint(const std::filesystem::path& folder);
 
 }  // namespace isochron::train

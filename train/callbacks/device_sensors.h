@@ -1,5 +1,5 @@
-// What a recorder reads where a CUDA device trains: the machine's sensors, and the device's memory, clock,
-// temperature and throttling.
+// The sensors of a recorder for training on a CUDA device: those of the machine, and the device's memory,
+// clock, temperature and throttling.
 #pragma once
 
 #include <memory>
@@ -12,10 +12,10 @@ namespace isochron::train {
 
 class DeviceSensors final : public observe::SensorSource {
  public:
-  /// For the thread that makes the object. `monitor` may be null: there is none.
+  /// Used by the thread that makes the object. `monitor` may be null.
   DeviceSensors(std::shared_ptr<cuda::Gpu> gpu, std::unique_ptr<cuda::DeviceMonitor> monitor)
       : gpu_(std::move(gpu)), monitor_(std::move(monitor)) {}
-  /// With the machine's own monitor.
+  /// Uses the machine's own monitor (cuda::machine_monitor).
   explicit DeviceSensors(const std::shared_ptr<cuda::Gpu>& gpu)
       : DeviceSensors(gpu, cuda::machine_monitor(gpu->context().properties())) {}
 

@@ -8,7 +8,7 @@
 
 namespace isochron::train {
 
-/// Of the signature that needs most memory. Throws kInvalidArgument before the first trace.
+/// The plan of the signature that needs most memory. Throws kInvalidArgument before the first trace.
 observe::PlanPicture plan_picture(const CapturedFunction& function, std::string title);
 
 }  // namespace isochron::train

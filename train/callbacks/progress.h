@@ -14,10 +14,10 @@ namespace isochron::train {
 /// "Epoch 3/10  loss 0.1234  val_loss 0.1411  12.3 ms  step p50 2.1 us".
 std::string epoch_line(const RunState& run, const EpochRecord& record);
 
-/// What one step took, callbacks and saves apart.
+/// The time of one step, without callbacks and saves.
 struct StepTime {
   int64_t duration_ns = 0;
-  int64_t wait_ns = 0;  // of it, for data
+  int64_t wait_ns = 0;  // the part spent waiting for data
 };
 
 /// The newest steps, in fixed memory.
@@ -42,11 +42,11 @@ std::string pace_text(const RunState& run, const RecentSteps& steps, int64_t sam
 
 class Progress {
  public:
-  /// `file` null: says nothing. `epochs` false: only what `note` is given.
+  /// `file` null: prints nothing. `epochs` false: prints only notes.
   Progress(std::FILE* file, bool epochs, int64_t samples_per_step);
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
-  /// Ends an unfinished line, so that an error begins one of its own.
+  /// Ends an unfinished line, so that an error starts on a new line.
   ~Progress();
 
   void add_step(const StepTime& step) { recent_.add(step); }
@@ -54,7 +54,7 @@ class Progress {
   bool due() const;
   void update(const RunState& run, const Results& results);
   void finish(const RunState& run, const EpochRecord& record);
-  /// A line of its own: where a run went on, why training stopped.
+  /// Prints a separate line: from where a run was resumed, or why training stopped.
   void note(const std::string& text);
 
  private:

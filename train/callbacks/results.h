@@ -1,4 +1,4 @@
-// What training and evaluation give back: named numbers, and the numbers of every epoch.
+// The results of training and evaluation: named numbers, and the numbers of every epoch.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ class Results {
 
   /// Throws kInvalidArgument listing the names.
   double operator[](std::string_view name) const;
-  /// Null when there is none of that name.
+  /// Null if there is none of that name.
   const double* find(std::string_view name) const;
   /// Replaces the number of that name, or appends it.
   void set(std::string_view name, double value);
@@ -54,14 +54,15 @@ struct History {
   std::span<const EpochRecord> epochs() const { return std::span(made_).first(size_); }
   /// The results of the newest epoch. Throws kInvalidArgument when there is none.
   const Results& last() const;
-  /// One number an epoch, oldest first; epochs without it are left out. Throws kInvalidArgument when no epoch
+  /// One number per epoch, oldest first; epochs without it are left out. Throws kInvalidArgument if no epoch
   /// has it.
   std::vector<double> values(std::string_view name) const;
-  /// A header and one row an epoch: epoch, steps, seconds, step_p50_ns, then every name; empty where an epoch
-  /// lacks it.
+  /// A header and one row per epoch: epoch, steps, seconds, step_p50_ns, then every name; a number that an
+  /// epoch lacks is empty.
   std::string csv() const;
 
-  /// The first record to be added makes room for so many like it; as long as they are, none takes memory.
+  /// The first `add` allocates memory for this number of records of the same size; adding such records then
+  /// allocates nothing.
   void reserve(size_t epochs) { reserved_ = epochs; }
   void add(const EpochRecord& record);
 

@@ -25,13 +25,13 @@ struct RunDocument {
     std::string state;
   };
 
-  bool weights_only = false;  // then only what people want to know follows: position and results
+  bool weights_only = false;  // then the document has only information for people: position and results
   int epoch = 0;              // the present one, from 1
   int64_t step = 0;           // steps done in it
   int64_t total_steps = 0;
   bool epoch_done = false;                      // with its validation
   double epoch_seconds = 0;                     // of the steps done in it
-  std::string stop_reason;                      // of a run that is over
+  std::string stop_reason;                      // of a run that has ended
   Results results;                              // of the epoch so far
   std::array<int64_t, 2> random{};              // the default generator's seed and step
   std::map<std::string, std::string> settings;  // FitOptions::settings
@@ -43,11 +43,11 @@ struct RunDocument {
   int64_t asked = 0;
 
   std::string str() const;
-  /// Throws kBadFormat naming `where` and the entry for anything but a document.
+  /// Throws kBadFormat, naming `where` and the entry, for anything but a document.
   static RunDocument parse(const std::string& text, const std::string& where);
 };
 
-/// Appends a record to the text of a history: a line of JSON each.
+/// Appends a record to the text of a history, which has one line of JSON per record.
 void append_history(std::string& text, const EpochRecord& record);
 /// The records of such a text. Throws kBadFormat naming `where` and the line for anything else.
 std::vector<EpochRecord> parse_history(std::string_view text, const std::string& where);

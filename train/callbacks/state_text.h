@@ -27,7 +27,7 @@ class StateReader {
   StateReader(std::string_view text, std::string_view where) : text_(text), rest_(text), where_(where) {}
   int64_t whole();
   std::optional<double> optional();
-  /// Nothing must be left.
+  /// Throws unless the whole text has been read.
   void end() const;
 
  private:

@@ -1,7 +1,8 @@
 // A checkpoint: one safetensors file that contains every variable of a run as a tensor, and blobs (bytes of
-// any kind and size, such as a dataset's state) as u8 tensors. Its `__metadata__` contains as text the
-// document (everything else: see Trainer::fit) and a CRC-32C of the document and of each tensor. Any reader
-// of safetensors finds the model's weights in it, under the names that nn::save_weights uses.
+// any kind and size, such as a dataset's state) as u8 tensors. Its `__metadata__` contains the document (a
+// text with everything else; Trainer::fit stores a RunDocument) and a CRC-32C of the document and of each
+// tensor. Any reader of safetensors finds the model's weights in it, under the names that nn::save_weights
+// uses.
 //
 // For a loop written by hand:
 //   train::save_checkpoint("step.safetensors", variables, "step 1200");
@@ -38,12 +39,12 @@ NamedVariables slots_of(const optim::Optimizer& optimizer);
 void save_checkpoint(const std::filesystem::path& path, const NamedVariables& variables,
                      const std::string& document, const NamedBlobs& blobs = {},
                      const std::filesystem::path& temporary_folder = {});
-/// The same for bytes elsewhere: `contents[i]` in place of variables[i]'s own.
+/// The same, but with the bytes at `contents[i]` as the content of variables[i].
 void save_checkpoint(const std::filesystem::path& path, const NamedVariables& variables,
                      std::span<const std::byte* const> contents, const std::string& document,
                      const NamedBlobs& blobs, const std::filesystem::path& temporary_folder);
 
-/// Throws kInvalidArgument for names that no checkpoint can hold: that occur twice, or aren't UTF-8.
+/// Throws kInvalidArgument for names that occur twice or aren't UTF-8: a checkpoint can't hold them.
 void check_names(const NamedVariables& variables);
 
 /// A checkpoint open for reading.
@@ -59,16 +60,17 @@ class Checkpoint {
   std::string blob(const std::string& name) const;
   /// Reads every tensor and compares its checksum. Throws kIo, kBadFormat naming the tensor.
   void verify() const;
-  /// Fills each variable with the tensor of its name. Either all or, on any error, none: all tensors are read
-  /// before the first variable changes. Captured steps see the new content. Throws as `verify`; kOutOfRange
-  /// or, where shapes or dtypes differ, kShapeMismatch, listing all that is missing, unexpected and
-  /// mismatched.
+  /// Fills each variable with the tensor of its name. On any error no variable is changed, because all
+  /// tensors are read first. Captured steps see the new content. Throws like `verify`. If tensors are missing
+  /// or unexpected, throws kOutOfRange; if shapes or dtypes differ, kShapeMismatch. Both errors list
+  /// everything that is missing, unexpected or mismatched.
   void restore(const NamedVariables& variables) const;
   /// What `restore` would assign, in the order of `variables`. Throws like `restore`, but ignores tensors
   /// that only the file has if `passed_over` returns true for their names.
   std::vector<Tensor> read(const NamedVariables& variables,
                            const std::function<bool(std::string_view name)>& passed_over = {}) const;
-  /// One tensor, compared with its checksum. Throws kOutOfRange where there is none, and as `verify`.
+  /// Reads one tensor and compares its checksum. Throws kOutOfRange if there is none of that name, and like
+  /// `verify`.
   Tensor read(const std::string& name) const;
   bool contains(const std::string& name) const { return file_.find(name) != nullptr; }
 

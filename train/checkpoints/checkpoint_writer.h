@@ -1,6 +1,6 @@
-// CheckpointWriter: saves while the training goes on. A save costs the caller one copy of the variables into
-// memory held since the construction; a thread of its own computes checksums, writes, and removes what a
-// newer file replaces.
+// CheckpointWriter: saves while training continues. A save costs the caller one copy of the variables into
+// memory that was allocated at construction. A separate thread computes checksums, writes, and removes the
+// files that the new file replaces.
 #pragma once
 
 #include <condition_variable>
@@ -20,9 +20,9 @@ namespace isochron::train {
 struct CheckpointWriterStats {
   int64_t saved = 0;      // files written
   int64_t coalesced = 0;  // saves that were not begun, because a later one replaces or removes their file
-  int64_t stall_ns = 0;   // that `save` took in all
+  int64_t stall_ns = 0;   // total time of `save`
   int64_t longest_stall_ns = 0;
-  int64_t write_ns = 0;  // that the thread worked in all
+  int64_t write_ns = 0;  // total time that the thread worked
   size_t staging_bytes = 0;
 };
 
@@ -31,7 +31,7 @@ class CheckpointWriter {
   struct Request {
     std::filesystem::path path;
     std::string document;
-    std::vector<std::filesystem::path> replaced = {};  // removed once the file is whole
+    std::vector<std::filesystem::path> replaced = {};  // removed once the file is complete
   };
 
   /// Allocates two copies of `variables`: one that is being written, and one that waits. Files are in
@@ -41,7 +41,8 @@ class CheckpointWriter {
                    const std::function<void(NamedBlobs&)>& first_blobs = {});
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
-  /// Finishes what was asked for; a failure then is an event kNotice. Call `flush` to learn of it.
+  /// Finishes the requested saves. Reports a failure as an event kNotice; call `flush` before to get it as an
+  /// exception.
   ~CheckpointWriter();
 
   /// Saves the present content in the background. While the thread is busy, one request waits. A new request
@@ -55,7 +56,7 @@ class CheckpointWriter {
     NamedBlobs none;
     save(std::move(request), none);
   }
-  /// Waits until all is written. Throws what a write threw, once.
+  /// Waits until all requests are written. Throws the error of a failed write, once.
   void flush();
   CheckpointWriterStats stats() const;
 
@@ -70,14 +71,14 @@ class CheckpointWriter {
   void run();
   void write(const Staging& staging, const Request& request) const;
   void rethrow_failure();
-  /// Whether `request` may take the place of what waits. Called with `mutex_` held.
+  /// Whether no request is waiting, or `request` may replace it. Called with `mutex_` held.
   bool has_place_for(const Request& request) const;
 
   NamedVariables variables_;
   std::filesystem::path temporary_folder_;
   Staging staging_[2];
 
-  mutable std::mutex mutex_;  // of all below
+  mutable std::mutex mutex_;  // protects all below
   std::condition_variable changed_;
   std::optional<Request> waiting_;
   int waiting_in_ = 0;    // the staging of `waiting_`, and where the next save goes

@@ -12,14 +12,14 @@
 
 namespace isochron::train {
 
-/// Watches the variables that held only finite numbers at the construction. Costs a read of all of them, then
-/// and at every look.
+/// Watches the variables that held only finite numbers at construction. Construction and every look read all
+/// of them.
 class FiniteWatch {
  public:
-  /// `variables` must outlive it. Where one is called ".../loss_scale", those called ".../gradient_sum" may
-  /// overflow.
+  /// `variables` must outlive it. If there is a variable ".../loss_scale", variables ".../gradient_sum" may
+  /// overflow and aren't watched.
   explicit FiniteWatch(const NamedVariables& variables);
-  /// What became NaN or infinite, as text for people; empty when nothing did.
+  /// A readable text about what became NaN or infinite; empty if nothing did.
   std::string look() const;
 
  private:
@@ -27,7 +27,7 @@ class FiniteWatch {
   std::vector<char> watched_;
 };
 
-/// Contents of variables, in memory held since the construction, and the default generator's state.
+/// A copy of variables and of the default generator's state, in memory allocated at construction.
 class KeptVariables {
  public:
   /// Throws kOutOfMemory.

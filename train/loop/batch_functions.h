@@ -1,5 +1,5 @@
-// What a Trainer does with one batch, as functions that are called only to be captured: once for each
-// signature of the data, inside one step with the bookkeeping of loss and metrics.
+// The functions that a Trainer applies to a batch. They are called only to be captured, once per signature of
+// the data, as part of a step that also updates the tallies of loss and metrics.
 #pragma once
 
 #include <concepts>
@@ -34,8 +34,8 @@ NamedMetric metric(std::string name, M values) {
           [shared](const Tensor& prediction, const Tensor& target) { shared->update(prediction, target); }};
 }
 
-/// A loss of the mean over a batch: a function of this project (`nn::mean_squared_error`) or any callable of
-/// (prediction, target) or, to take sample weights, (prediction, target, weights (N)).
+/// A loss that is a mean over a batch: a function of this project (`nn::mean_squared_error`) or any callable
+/// of (prediction, target) or, to take sample weights, (prediction, target, weights (N)).
 class Loss {
  public:
   template <typename Options>
@@ -80,7 +80,7 @@ struct BatchFunctions {
   /// the micro-batches that it has, and steps that update are distinguished from those that only sum. If it
   /// scales the loss, results include "loss_scale" and, for the whole run, "skipped_steps".
   optim::Optimizer* optimizer = nullptr;
-  /// What all three are captured in.
+  /// The precision in which all three are captured.
   Precision precision = Precision::kF32;
   /// The device on which they run. Parameters that layers build at their first call are built there.
   /// Parameters that are already built, and your own variables, must be moved (Variable::move_to).

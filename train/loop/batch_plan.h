@@ -1,5 +1,5 @@
-// A function of a batch, captured: named tensors go in, planned for every signature of a dataset ahead of the
-// first call. Also the tally of losses that lives on the device between two reads of the host.
+// A captured function of a batch, planned for every signature of a dataset before the first call. Also the
+// tally of losses, which stays on the device between two reads by the host.
 #pragma once
 
 #include <optional>
@@ -24,15 +24,15 @@ inline const std::string kOfLoss = "trainer/loss/";
 class LossTally {
  public:
   LossTally();
-  /// In a capture: `loss`, the mean over `rows` samples, one floating number. Throws kShapeMismatch,
-  /// kDtypeMismatch.
+  /// Call this in a capture. `loss`: the mean over `rows` samples, a single floating number. Throws
+  /// kShapeMismatch, kDtypeMismatch.
   void update(const Tensor& loss, int64_t rows);
   void reset();
-  /// Over all samples since the reset.
+  /// The mean over all samples since the reset.
   double mean() const { return mean_.result(); }
-  /// From 1: the first batch since the reset whose loss is NaN or infinite; 0 for none.
+  /// The number, from 1, of the first batch since the reset whose loss is NaN or infinite; 0: none.
   int64_t first_not_finite() const { return first_not_finite_.tensor().item<int64_t>(); }
-  /// Says how many batches there were since the reset.
+  /// Sets the number of batches since the reset.
   void set_batches(int64_t batches);
   /// Everything that a checkpoint must save.
   NamedVariables state() const;
@@ -49,7 +49,7 @@ class BatchPlan {
  public:
   using Function = std::function<std::vector<Tensor>(const data::Element& batch)>;
 
-  /// Traced under nn::TrainingScope(training). `options` but for the name.
+  /// `function` is traced under nn::TrainingScope(training). `name` replaces options.name.
   BatchPlan(std::string name, bool training, Function function, CaptureOptions options = {});
   BatchPlan(const BatchPlan&) = delete;
   BatchPlan& operator=(const BatchPlan&) = delete;
@@ -60,7 +60,7 @@ class BatchPlan {
   void prepare(data::Dataset& dataset);
   /// The same for the signature of one batch.
   void prepare(const data::Element& batch);
-  /// Replays. `batch` must be of a prepared dataset.
+  /// Replays the plan. The signature of `batch` must have been prepared.
   std::span<const Tensor> call(const data::Element& batch);
   const CapturedFunction& captured() const { return captured_; }
 

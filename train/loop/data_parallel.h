@@ -3,12 +3,12 @@
 // random numbers each batch draws, and what the ranks exchange about one another.
 //
 // The batches of an epoch are numbered over all ranks. An update takes `group_batches` of them, one after
-// another: the first `accumulate` are rank 0's, and so on. At the end of an epoch the last update takes what
-// is left, and ranks without a batch take part in it with gradients of nothing. So an update, and the random
-// numbers that batch number b draws, don't depend on how many ranks there are.
+// another: the first `accumulate` are rank 0's, and so on. At the end of an epoch the last update takes the
+// remaining batches, and ranks without a batch contribute zero gradients. So an update, and the random
+// numbers drawn for batch number b, don't depend on the number of ranks.
 //
-// A rank without a batch runs no forward pass, but a synchronized norm (nn::BatchNormOptions) would wait for
-// it. A step with such a norm is therefore trained with whole updates only.
+// A rank without a batch runs no forward pass, for which a synchronized norm (nn::BatchNormOptions) would
+// wait forever. A step with such a norm therefore requires complete updates.
 #pragma once
 
 #include <optional>
@@ -24,11 +24,10 @@ namespace isochron::train {
 
 class DataParallel {
  public:
-  /// Whether a fit with this optimizer (null: none) needs one.
+  /// Whether a fit with this optimizer (null: none) needs a DataParallel.
   static bool needed(const optim::Optimizer* optimizer);
-  /// `steps_per_epoch`: batches an epoch, over all ranks, made up to whole updates; 0: one pass. Throws
-  /// kUnsupported where the number of batches isn't known. Begins with the epoch that comes next of
-  /// `batches`.
+  /// `steps_per_epoch`: batches per epoch over all ranks, rounded up to complete updates; 0: one pass. Throws
+  /// kUnsupported if the number of batches isn't known. Begins with the next epoch of `batches`.
   DataParallel(optim::Optimizer& optimizer, const data::Dataset& batches, int64_t steps_per_epoch);
 
   /// This rank's batches.
@@ -48,8 +47,7 @@ class DataParallel {
   int64_t common_steps() const { return epoch_batches_ / group_batches() * block_; }
   /// Whether this rank has no batch for the last update of an epoch.
   bool lacks_last_update() const;
-  /// This rank's part of data that isn't trained on, such as validation data; all of the data if they can't
-  /// be divided.
+  /// This rank's part of other data, such as validation data; all of the data if they can't be divided.
   struct Part {
     data::Dataset dataset;
     bool divided = false;
@@ -59,7 +57,7 @@ class DataParallel {
   /// Plans the update without a batch, and inspects the train step `step`, which must be planned already.
   /// Throws kUnsupported if `step` exchanges more than gradients and ranks have different numbers of batches.
   void prepare(const CapturedFunction& step);
-  /// Collectives of a train step beside the exchange of gradients.
+  /// The number of collectives of a train step, without the exchange of gradients.
   int64_t step_exchanges() const { return step_exchanges_; }
   /// Compares `settings` (lines of text) with those of rank 0, and takes over rank 0's content of
   /// `variables`. Throws kInvalidArgument naming a rank that differs, and the first line in which it does.
@@ -69,39 +67,40 @@ class DataParallel {
   /// naming the first such variable and a rank. Allocates nothing if all are equal.
   void compare_weights(const NamedVariables& weights, int epoch);
 
-  /// The first rank that passes true; nullopt if none does. Every rank must call this.
+  /// Returns the first rank that passes true; nullopt if none does. Every rank must call this.
   std::optional<int> first_that(bool yes);
 
   /// Replaces each of `averages` (floating dtypes) on all ranks by its mean over the ranks, computed in f64
   /// as rank 0's value plus the mean difference from it. Equal values stay the same, bit for bit.
   void merge_averages(std::span<const Variable> averages);
 
-  /// Call before the first step of a fit, and after restoring a state. The generator's present state is where
-  /// the next update begins to draw, or continues to draw if `phase` of its batches are already done.
+  /// Call this before the first step of a fit, and after restoring a state. The next update draws from the
+  /// generator's present state on. `phase`: how many batches of that update are already done.
   void begin_draws(int64_t phase);
-  /// Before a step on the batch that is number `phase` of this rank's share of an update.
+  /// Call this before a step on batch number `phase` of this rank's share of an update.
   void before_step(int64_t phase) const;
-  /// After it; `phase` is 0 where it has updated.
+  /// Call this after the step; `phase` is 0 if the step has updated the parameters.
   void after_step(int64_t phase);
-  /// The update to which this rank adds nothing.
+  /// Takes part in an update for which this rank has no batch.
   void update_without_batch();
 
-  /// Adds to what other ranks are told of this one's work.
+  /// Adds to the input time that this rank reports to the others.
   void add_input(int64_t ns) { group_.notes().add_input(ns); }
   comm::Group& group() { return group_; }
 
-  /// Asks all ranks to stop; true once an update has passed the request to all of them.
+  /// `wanted`: asks all ranks to stop. Returns true once an update has passed such a request to all ranks.
   bool agree_to_stop(bool wanted);
 
-  // Checkpoints hold what doesn't depend on the number of ranks, so that another number can go on.
+  // Checkpoints don't depend on the number of ranks, so that a run can be resumed on any number of them.
 
-  /// Steps, of the epoch and in all, as batches of all ranks, and back.
+  /// Convert the steps of this rank (in the epoch and in total) to batches over all ranks, and back.
   void batches_of(int64_t& step, int64_t& total_steps) const;
   void steps_of(int64_t& step, int64_t& total_steps) const;
   /// Whether `name` is a sum or count that an optimizer keeps in the middle of an update.
   static bool is_sum(std::string_view name);
   /// Removes the sums and counts from `variables` that `checkpoint` doesn't have, and returns them. Throws
-  /// kInvalidArgument if it was saved in the middle of an update that this run divides differently.
+  /// kInvalidArgument if the checkpoint was saved in the middle of an update that this run divides
+  /// differently.
   std::vector<Variable> take_out_sums(const Checkpoint& checkpoint, NamedVariables& variables) const;
 
   /// While it lives, a trainer's `tallies` hold the values over all ranks: sums are added up, the first

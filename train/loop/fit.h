@@ -1,5 +1,5 @@
 // One run of Trainer::fit: the loop (fit.cc), and what a fit saves and restores (fit_resume.cc). Its parts
-// have files of their own: callbacks, numbers that aren't finite, the history, traced steps, and the
+// have separate files: callbacks, checks for non-finite numbers, the history, traced steps, and the
 // checkpoint from which it resumes.
 #pragma once
 
@@ -25,7 +25,7 @@ namespace isochron::train {
 
 class Trainer::Fit final : public SavableRun {
  public:
-  /// `parallel`: what several ranks need, of whose batches `dataset` is this rank's part; null: one process.
+  /// `parallel`: null for a single process; otherwise `dataset` has this rank's batches.
   Fit(Trainer& trainer, data::Dataset& dataset, const FitOptions& options, DataParallel* parallel);
   History run();
 
@@ -41,7 +41,7 @@ class Trainer::Fit final : public SavableRun {
   void prepare(const ResumedRun* resumed);
   void check_what_is_saved();
   void resume(const ResumedRun& resumed);
-  /// Behind the batches that were trained on.
+  /// The state of the dataset after the last batch that was trained on.
   std::string data_state() const;
 
   void watch_numbers();
@@ -52,7 +52,7 @@ class Trainer::Fit final : public SavableRun {
   void train_steps();
   void run_iteration();
   void train_and_fetch();
-  /// Null during warm-up, and where nothing is enforced.
+  /// Null during warm-up, and if FitOptions::enforce_sealed isn't set.
   Seal* enforced_seal();
   int step_class(int64_t steps, int64_t updates, bool odd) const;
   bool train_step();
@@ -74,18 +74,18 @@ class Trainer::Fit final : public SavableRun {
 
   /// The recorder's clock, which may stop while other ranks are running.
   int64_t now() const { return recorder_ != nullptr ? recorder_->options().clock() : now_ns(); }
-  /// Whether a rank with fewer batches ends its epoch after this step, at which all ranks must be.
+  /// Whether this is the last step that all ranks have, after which ranks with fewer batches end their epoch.
   bool last_common_step() const { return run_.ranks > 1 && run_.step == parallel_->common_steps(); }
-  /// Whether the epoch has all the steps that were asked for.
+  /// Whether the epoch has reached FitOptions::steps_per_epoch.
   bool counted_out() const { return counted_ && run_.step >= run_.steps_per_epoch; }
 
   Trainer& trainer_;
   data::Dataset& dataset_;
   DataParallel* parallel_;
-  comm::Activity* activity_;  // what other ranks are told; null: one process
+  comm::Activity* activity_;  // reported to other ranks; null: one process
   const FitOptions& options_;
   observe::Recorder* recorder_;
-  bool fresh_recorder_;  // it has recorded nothing before
+  bool fresh_recorder_;  // the recorder was empty when the fit began
   Signature full_;
   Progress progress_;
   RunState run_;
@@ -106,16 +106,16 @@ class Trainer::Fit final : public SavableRun {
   observe::LogHistogram<uint32_t> durations_;
   bool counted_ = false;  // steps_per_epoch was given
   std::optional<data::Dataset::Iterator> at_;
-  // Of a resumed run until it trains: where its data stood. The iterator has fetched a batch beyond that.
+  // The data state of a resumed run, until its first step; the iterator has then fetched one more batch.
   std::string resumed_data_;
-  /// Micro-batches that the next update has already; counted here, as a read of the optimizer's count would
-  /// wait for a device.
+  /// The number of micro-batches already summed for the next update. Counted here, because reading the
+  /// optimizer's count would wait for a device.
   int64_t summed_ = 0;
   bool fetch_due_ = false;  // `at_` stands at a batch that was trained on
   NamedVariables weights_, variables_, tallies_;
   NumericsCheck numerics_;
   std::optional<DataParallel::Part> validation_;  // this rank's
-  std::optional<Seal> seal_;                      // where that is enforced
+  std::optional<Seal> seal_;                      // if FitOptions::enforce_sealed is set
   std::optional<RankRecord> rank_record_;
 };
 

@@ -1,5 +1,5 @@
-// The callbacks of a fit: which of them this rank calls, the calls, each in a phase of the recorder, and what
-// of them is saved and restored.
+// The callbacks of a fit: which of them this rank calls, the calls (each in a phase of the recorder), and
+// their saved state.
 #pragma once
 
 #include <filesystem>
@@ -18,57 +18,57 @@ struct ResumedRun;
 
 class FitCallbacks {
  public:
-  /// `run`, `recorder` and `activity` (both may be null) must outlive it. Throws kInvalidArgument where one
-  /// saves that is for the first of several ranks alone.
+  /// `run`, `recorder` and `activity` must outlive it; the last two may be null. Throws kInvalidArgument if a
+  /// callback that only the first rank calls saves checkpoints.
   FitCallbacks(const std::vector<Callback*>& callbacks, RunState& run, observe::Recorder* recorder,
                comm::Activity* activity);
 
   bool empty() const { return own_.empty(); }
-  /// Throw kUnsupported where one that the first rank alone calls ends the training of several.
+  /// Throw kUnsupported if, with several ranks, a callback that only the first rank calls ends the training.
   void notify(void (Callback::*hook)(RunState&));
   void notify(void (Callback::*hook)(RunState&, const Results&), const Results& results);
-  /// on_evaluation_begin of all, and on_evaluation_end of those that have begun, in reverse.
+  /// Call on_evaluation_begin of all callbacks; call on_evaluation_end of those that have begun, in reverse.
   void begin_evaluation();
   void end_evaluation();
-  /// Those that every rank calls, in their order.
+  /// The names of the callbacks that every rank calls, in order.
   std::string names_of_all() const;
-  /// A line for each of them that has settings.
+  /// One line for each callback that every rank calls and that has settings.
   std::vector<std::string> settings_of_all() const;
-  /// Whether one of them deals with it.
+  /// Calls on_not_a_number; returns whether a callback handles it.
   bool deal_with_not_a_number(int64_t step);
 
-  /// Whether one of them, on all ranks, is to save after this step.
+  /// Whether a callback, on all ranks, will save after this step.
   bool due_at_step() const;
   void save(SavePoint point);
-  /// The process before ended after some of them had saved at `point`: has the others save there.
+  /// If the previous process ended after only some callbacks had saved at `point`, lets the others save.
   void finish_saves(const RunDocument& document, SavePoint point);
-  /// How many have been asked to save at the present point.
+  /// How many callbacks have been asked to save at the present point.
   int64_t asked() const { return asked_; }
 
   std::vector<RunDocument::CallbackState> states() const;
   void append_variables(NamedVariables& variables) const;
-  /// The checkpoint that the first which has one gives; empty for none.
+  /// The checkpoint of the first callback that has one; empty for none.
   std::filesystem::path resume_from() const;
   void restore(const ResumedRun& resumed);
-  /// Whether a saved variable belongs to one that another rank calls.
+  /// Whether a saved variable belongs to a callback that another rank calls.
   bool belongs_to_another_rank(std::string_view variable) const;
 
  private:
   struct Named {
-    std::string name;  // in a checkpoint: its kind, numbered where one comes twice
+    std::string name;  // in a checkpoint: the kind, with a number if it occurs twice
     Callback* callback;
   };
-  /// call(callback), which may ask for an end where all ranks do.
+  /// Runs call(callback). The callback may end the training only if all ranks call it.
   template <typename Call>
   void call(const Named& named, const Call& call);
 
   RunState& run_;
   observe::Recorder* recorder_;
   comm::Activity* activity_;
-  std::vector<Named> own_;           // that this rank calls
-  std::vector<std::string> others_;  // the first rank's alone, on the others
+  std::vector<Named> own_;           // those that this rank calls
+  std::vector<std::string> others_;  // names of those that only the first rank calls, on other ranks
   int64_t asked_ = 0;
-  size_t evaluating_ = 0;  // of own_, those that began and didn't end
+  size_t evaluating_ = 0;  // number of own_ between on_evaluation_begin and on_evaluation_end
 };
 
 }  // namespace isochron::train

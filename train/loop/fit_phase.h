@@ -17,8 +17,8 @@ inline constinit TraceLabel kPhases[] = {
     {TraceCategory::kPhase, "rank_wait"}, {TraceCategory::kPhase, "unexplained"}};
 static_assert(std::size(kPhases) == observe::kPhaseCount);
 
-/// A phase of the recorder, if there is one, and of the trace. Callbacks, checkpoints and logs are no part of
-/// a sealed iteration.
+/// A phase of the recorder, if there is one, and of the trace. Callbacks, checkpoints and logs don't belong
+/// to a sealed iteration.
 class OptionalPhase {
  public:
   OptionalPhase(observe::Recorder* recorder, observe::Phase phase, const char* label = nullptr)

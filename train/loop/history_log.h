@@ -9,11 +9,11 @@ namespace isochron::train {
 
 class HistoryLog {
  public:
-  /// `epochs`: how many records there will be; room for them is made with the first.
+  /// `epochs`: the number of records to come; memory for them is allocated with the first.
   explicit HistoryLog(int epochs) : epochs_(epochs) {}
 
   void add(const EpochRecord& record);
-  /// Of all its records, see append_history.
+  /// The text of all records (append_history).
   const std::string& text() const { return text_; }
   History take() { return std::move(history_); }
 

@@ -1,4 +1,4 @@
-// What a fit does about numbers that aren't finite: it notices them, and finds out where they come from.
+// How a fit detects NaN and infinity, and finds the op that produced them.
 #pragma once
 
 #include <functional>
@@ -15,15 +15,15 @@ namespace isochron::train {
 /// looks do nothing.
 class Trainer::NumericsCheck {
  public:
-  /// All must outlive it.
+  /// All arguments must outlive it.
   NumericsCheck(Trainer& trainer, data::Dataset& dataset, RunState& run, FitCallbacks& callbacks,
                 observe::Recorder* recorder)
       : trainer_(trainer), dataset_(dataset), run_(run), callbacks_(callbacks), recorder_(recorder) {}
 
   /// From now on, checks those of `variables` that are finite at this call; they must outlive this object.
   void watch(const NamedVariables& variables) { watch_.emplace(variables); }
-  /// Keeps the last state that was finite, too, so that the op can be found. `data` gives Dataset::state(),
-  /// empty before the first batch. After `watch`, for the same variables.
+  /// Also keeps the last finite state, so that the op can be found. `data` returns Dataset::state(), or an
+  /// empty string before the first batch. Call this after `watch`, for the same variables.
   void keep_snapshots(const NamedVariables& variables, std::function<std::string()> data);
   bool keeps_snapshots() const { return snapshot_.has_value(); }
   /// Whether another snapshot is worth its cost now.
@@ -31,7 +31,7 @@ class Trainer::NumericsCheck {
 
   void look_at_loss();
   void look_at_variables();
-  /// The same, keeping a snapshot where all is finite.
+  /// Like look_at_variables, but keeps a snapshot if everything is finite.
   void take_snapshot();
   bool found() const { return found_; }
 

@@ -1,5 +1,5 @@
 // Passes the times of the other ranks to a recorder, so that its report can say for which rank's work the
-// iterations wait. A fit does this by itself; in your own loop:
+// iterations wait. A fit does this automatically. In a hand-written loop:
 //
 //   train::RankRecord ranks(recorder, *comm::world());
 //   ...                                  // recorder.seal(), then:
@@ -23,15 +23,16 @@ namespace isochron::train {
 
 class RankRecord {
  public:
-  /// Both outlive it. Before the first iteration: allocates. In a group of one rank it does nothing.
+  /// Both arguments must outlive it. Make it before the first iteration, because it allocates. In a group of
+  /// one rank it does nothing.
   RankRecord(observe::Recorder& recorder, comm::Group& group);
-  /// When the recorder is sealed.
+  /// Call this when the recorder is sealed.
   void end_warmup();
   /// Call within an iteration, after a step whose time is in phase compute. Moves the time that the step
-  /// waited for other ranks to phases of its own and, after an update (Group::notes), also records the times
-  /// that each rank took for it.
+  /// waited for other ranks to the phases rank_wait and communication. After an update (Group::notes), also
+  /// records the times of each rank for it.
   void after_step();
-  /// At the end, on every rank: what the machines did to them.
+  /// Call this at the end, on every rank. Exchanges descriptions of the delays caused by each rank's machine.
   void describe();
 
  private:
@@ -41,9 +42,9 @@ class RankRecord {
   std::vector<int64_t> mean_arrivals() const;
 
   int64_t core_wait_ns_ = 0;  // of the group's thread, at the end of warm-up
-  comm::Arrivals arrivals_;   // then
-  int64_t exchanges_ = 0;     // of the group's notes, those that were looked at
-  int64_t exposed_ns_ = 0;    // of the group, what the recorder knows of
+  comm::Arrivals arrivals_;   // at the end of warm-up
+  int64_t exchanges_ = 0;     // exchanges of notes that were already recorded
+  int64_t exposed_ns_ = 0;    // exposed time of the group that was already recorded
 };
 
 }  // namespace isochron::train

@@ -1,4 +1,4 @@
-// The checkpoint that a fit goes on from, and what is said where the run can't equal an uninterrupted one.
+// The checkpoint from which a fit resumes, and the notices for runs that can't equal an uninterrupted one.
 #pragma once
 
 #include <filesystem>
@@ -16,16 +16,16 @@ struct ResumedRun {
   Checkpoint checkpoint;
   RunDocument document;
 
-  /// Throws as Checkpoint and RunDocument::parse; kInvalidArgument for a checkpoint of weights only, and,
-  /// listing the differences, for one of a run with other settings. Those that are only `noted` are told in
-  /// notices.
+  /// Throws like Checkpoint and RunDocument::parse; kInvalidArgument for a checkpoint with only weights; and
+  /// kInvalidArgument, listing the differences, for a run with other settings. Differences in settings that
+  /// are only `noted` are reported as notices.
   static ResumedRun read(const std::filesystem::path& path, const std::vector<FitOptions::Setting>& settings);
-  /// Tells in notices which kernels are chosen in another way than in the saved run, once all is planned.
-  /// `before`: ops::recorded_choices() before the planning.
+  /// Reports in notices which kernels were chosen differently than in the saved run. Call it after planning.
+  /// `before`: ops::recorded_choices() before planning.
   void tell_other_choices(const std::map<std::string, std::string>& before) const;
 };
 
-/// An event kNotice: "resuming from PATH: TEXT".
+/// Emits an event kNotice: "resuming from PATH: TEXT".
 void tell_of_resuming(const std::filesystem::path& path, const std::string& text);
 
 }  // namespace isochron::train

@@ -16,7 +16,7 @@ class StepTrace {
     if (!over_ && last >= traced_.first && steps_ < traced_.last) traced_.recorder->start();
   }
   void add_step() { ++steps_; }
-  /// Whether the recording ended with this call.
+  /// Returns whether the recording ended with this call.
   bool end_call() {
     if (traced_.recorder == nullptr || !traced_.recorder->recording()) return false;
     traced_.recorder->sample_memory();
@@ -24,7 +24,7 @@ class StepTrace {
     stop();
     return true;
   }
-  /// For good.
+  /// Stops for good: no later call is recorded.
   void stop() {
     if (traced_.recorder != nullptr) traced_.recorder->stop();
     over_ = true;
