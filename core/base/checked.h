@@ -1,4 +1,5 @@
-// Integer arithmetic that throws instead of wrapping. Every size and offset in the project goes through it.
+// Integer arithmetic that throws instead of wrapping. Every size and offset in the project is computed with
+// it.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// FNV-1a: a 64-bit hash for telling things apart, not for security. Its values are stored in files, so it
-// must not change.
+// FNV-1a: a 64-bit hash to distinguish data, not for security. Its values are stored in files, so it must not
+// change.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// InputStream: the bytes of a file one after the other, plain or decompressed on the way, through buffers of
-// fixed size: the way in for every format that is read from front to back.
+// InputStream: reads a file from front to back through buffers of fixed size, and decompresses it if needed.
+// All sequential formats are read through it.
 #pragma once
 
 #include <chrono>
@@ -53,8 +53,9 @@ class InputStream {
 
   /// Offset of the next byte in the plain, or decompressed, content.
   uint64_t position() const { return window_offset_ + begin_; }
-  /// Goes to `position`. In compressed files everything before is decompressed again, unless it lies ahead.
-  /// Throws as `peek`; kIo when a pipe would have to go back, kBadFormat when the content ends before.
+  /// Goes to `position`. To go back in a compressed file, everything before the position is decompressed
+  /// again. Throws like `peek`; kIo if a pipe would have to go back, kBadFormat if the content ends before
+  /// the position.
   void seek(uint64_t position);
   /// The number of bytes left, if it is known without reading on (plain files); else the largest number.
   uint64_t most_bytes_left() const;
@@ -74,9 +75,9 @@ class InputStream {
   bool regular_ = false;
   uint64_t file_bytes_ = 0;  // of a regular file
   std::vector<std::byte> window_;
-  size_t begin_ = 0, end_ = 0;  // in window_: what is there and not yet taken
+  size_t begin_ = 0, end_ = 0;  // in window_: the bytes not yet consumed
   uint64_t window_offset_ = 0;  // of window_[0] in the content
-  bool lost_ = false;           // what was beyond the limit was read, and isn't in the window
+  bool lost_ = false;           // bytes beyond the limit were read and dropped
   std::unique_ptr<Inflater> inflater_;
 };
 

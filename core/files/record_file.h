@@ -52,7 +52,7 @@ class RecordWriter {
  public:
   /// Replaces what is at `path`. Throws kIo.
   explicit RecordWriter(const std::filesystem::path& path);
-  /// Writes what is left, as far as that succeeds; call `close` to learn whether it did.
+  /// Writes what is left, but doesn't report errors; call `close` before to get them.
   ~RecordWriter();
   RecordWriter(const RecordWriter&) = delete;
   RecordWriter& operator=(const RecordWriter&) = delete;
@@ -60,7 +60,7 @@ class RecordWriter {
   /// Throws kIo if the file can't be written to. Nothing may be written after that, and the file then ends
   /// with a complete record.
   void write(std::span<const std::byte> record);
-  /// Hands what was written to the system, for other processes to see. Throws kIo.
+  /// Passes what was written to the system, so that other processes see it. Throws kIo.
   void flush();
   /// Flushes, waits until the file is on the disk, and closes it. Throws kIo.
   void close();

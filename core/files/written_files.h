@@ -21,7 +21,7 @@ struct FilesLeft {
   int64_t written = 0;  // names, of those remembered
   int64_t left = 0;     // of them, that are still there
 };
-/// Those of one kind that were noted after the first `since`. Looks at the disk.
+/// The files of one kind that were noted after the first `since` files. Checks on disk which still exist.
 FilesLeft files_left(FileKind kind, int64_t since);
 
 }  // namespace isochron

@@ -1,4 +1,4 @@
-// The heap of malloc, which serves everything but what memory/ plans.
+// malloc's heap, which holds everything that the allocators of memory/ don't.
 #pragma once
 
 namespace isochron {

@@ -1,5 +1,5 @@
-// Memory that is resident from the beginning. Memory that is only reserved becomes resident page by page as
-// it is filled, which looks like growth.
+// Makes reserved memory resident at once. Otherwise it becomes resident page by page as it is filled, which
+// looks like growth.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
-// The one place where text leaves a program for a terminal: standard output and standard error, which spell
-// out everything that a terminal would act upon (terminal_text.h). Printed text may come from files or from
-// the user. The program's own commands to a terminal take another path.
+// Escapes everything on standard output and standard error that a terminal would act upon (terminal_text.h),
+// because printed text may come from files or from the user. The program's own commands to a terminal bypass
+// this.
 #pragma once
 
 #include <cstdio>

@@ -1,5 +1,4 @@
-// Process-wide counts of everything that could grow. Cheap enough to be always on; `observe` reads them per
-// window.
+// Process-wide counts of everything that could grow. Cheap enough to be always on; `observe` samples them.
 #pragma once
 
 #include <array>
@@ -30,7 +29,7 @@ enum class Counter : int {
   kPlanSwitches,       // calls of captured functions ever made with a different plan than the previous call
   kOddTraces,          // traces ever made for a batch that only has fewer rows than the one before
   kNodesMade,          // nodes ever added to a graph
-  kNotFinite,  // NaN and infinity ever met where the program looked: in item(), in a watch of variables
+  kNotFinite,  // NaN and infinity ever found where the program checked: in item(), in watched variables
   kDeviceBytesReserved,  // bytes held from devices by our allocators
   kDeviceBytesInUse,     // bytes of devices handed out by our allocators
   kTransferBytes,        // bytes of batches ever brought to devices
@@ -42,7 +41,7 @@ enum class Counter : int {
 };
 inline constexpr int kCounterCount = static_cast<int>(Counter::kCount);
 
-/// Whether a counter is an ever growing total, rather than what there is now.
+/// Whether a counter is a total that only grows, rather than a present value.
 bool is_total(Counter counter);
 /// Short stable name, e.g. "live_tensors"; used in JSON and CSV.
 std::string_view counter_name(Counter counter);

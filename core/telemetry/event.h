@@ -1,5 +1,5 @@
-// Rare, named happenings that any layer reports and `observe` collects: a trace, a plan, a growth of a pool,
-// a checkpoint. Nothing on the replay path emits.
+// Rare events that any layer reports and `observe` collects: a trace, a plan, growth of a pool, a checkpoint.
+// Replays emit none.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@ enum class EventKind { kTrace, kPlan, kPoolGrowth, kPoolTrim, kRetry, kDataError
 
 struct Event {
   EventKind kind;
-  std::string name;         // what it happened to, e.g. the captured function
+  std::string name;         // the object of the event, e.g. the captured function
   std::string text;         // one line for people
   int64_t time_ns = 0;      // when, on the project's clock
-  int64_t duration_ns = 0;  // what it cost
-  std::string before = {};  // what has changed, where something has: of a trace, the signature of the latest
-  std::string after = {};   // one before it, and its own
+  int64_t duration_ns = 0;  // its cost
+  std::string before = {};  // what has changed, if anything; for a trace, the signature of the previous trace
+  std::string after = {};   // and its own
 };
 
 std::string_view event_kind_name(EventKind kind);

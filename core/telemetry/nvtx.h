@@ -5,7 +5,7 @@
 
 namespace isochron::internal {
 
-/// Makes the domain "isochron" and its categories. Does nothing without NVTX, as the other two.
+/// Makes the domain "isochron" and its categories. Without NVTX, all three functions do nothing.
 void nvtx_begin();
 void nvtx_push(uint32_t name, int64_t value);
 void nvtx_pop();

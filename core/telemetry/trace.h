@@ -6,8 +6,8 @@
 //   constinit TraceLabel kGather(TraceCategory::kData, "gather");
 //   { const TraceSpan span(kGather); ... }
 //
-// observe/record/trace.h writes what was recorded for Perfetto and Chromium, observe/export/kernel_table.h
-// adds it up.
+// observe/record/trace.h writes a recording for Perfetto and Chromium; observe/export/kernel_table.h sums it
+// up by kernel.
 #pragma once
 
 #include <atomic>
@@ -48,14 +48,14 @@ struct TraceName {
   TraceDetail detail = {};
 };
 
-/// Names kept at most, for the life of the process; further ones become "further names".
+/// The most names that are kept, for the life of the process; any others become "further names".
 inline constexpr uint32_t kMaxTraceNames = 1 << 14;
 /// The number of a name, the same one for equal names. Never 0. Allocates; for planning, not for steps.
 uint32_t trace_name(TraceCategory category, std::string_view name, const TraceDetail& detail = {});
-/// Of a number that `trace_name` gave; stays valid.
+/// The name of a number that `trace_name` returned. The reference stays valid.
 const TraceName& trace_name_of(uint32_t number);
 
-/// A name written in the source, numbered at its first use.
+/// A name that is constant in the source. It gets its number at its first use.
 class TraceLabel {
  public:
   constexpr TraceLabel(TraceCategory category, const char* name) : category_(category), name_(name) {}
@@ -78,9 +78,9 @@ inline constinit std::atomic<bool> g_trace_buffer_exists{false};
 void trace_span(uint32_t name, int64_t value, int64_t start_ns, int64_t end_ns);
 }  // namespace internal
 
-/// Whether anybody wants spans now.
+/// Whether spans are being recorded or sent to a tool now.
 inline bool tracing() { return internal::g_trace_targets.load(std::memory_order_relaxed) != 0; }
-/// Whether anybody may want them later: names are worth making ahead.
+/// Whether spans may be recorded later, so that names should be created in advance.
 inline bool trace_prepared() {
   return tracing() || internal::g_trace_buffer_exists.load(std::memory_order_relaxed);
 }
@@ -114,7 +114,7 @@ class [[nodiscard]] TraceSpan {
   int64_t start_ns_ = 0;
 };
 
-/// The present value of something that goes up and down, such as a queue's length.
+/// Records the present value of a quantity that rises and falls, such as a queue's length.
 void trace_counter(const TraceLabel& label, int64_t value);
 
 /// Names the calling thread in traces, before its first span: "loader worker 3"; at most 31 characters are
@@ -125,36 +125,36 @@ struct TraceEvent {
   enum class Kind : uint8_t { kSpan, kCounter };
   int64_t start_ns;  // on the project's clock
   int64_t duration_ns;
-  int64_t value;  // a counter's, or a step's number
+  int64_t value;  // of a counter; of a step, its number
   uint32_t name;
   Kind kind;
 };
 
-/// What one thread did.
+/// The recording of one thread.
 struct TracedThread {
   int64_t thread_id = 0;           // the system's
-  std::string name;                // empty: it has none
+  std::string name;                // empty: none
   std::vector<TraceEvent> events;  // in the order of their ends
-  int64_t overwritten = 0;         // older ones that the ring no longer had room for
+  int64_t overwritten = 0;         // number of older events that were overwritten
 };
 
-/// The rings. Memory is reserved at once and becomes resident as it is used; recording allocates nothing. At
-/// most one lives at a time.
+/// The ring buffers, one per thread. Memory is reserved at construction and becomes resident as it is used;
+/// recording allocates nothing. At most one TraceBuffer may exist at a time.
 class TraceBuffer {
  public:
-  static constexpr int kMaxThreads = 32;  // that recorded anything; what further ones do is lost, and counted
-  /// Throws kInvalidArgument unless `events_per_thread` lies in [1, 2^24], or while another one lives.
+  static constexpr int kMaxThreads = 32;  // events of further threads are lost, and counted
+  /// Throws kInvalidArgument unless `events_per_thread` is in [1, 2^24], and if another TraceBuffer exists.
   explicit TraceBuffer(size_t events_per_thread);
   ~TraceBuffer();
   TraceBuffer(const TraceBuffer&) = delete;
   TraceBuffer& operator=(const TraceBuffer&) = delete;
 
-  /// Records from now on; what was recorded before stays.
+  /// Starts recording; earlier recordings are kept.
   void start();
   /// When it returns, no thread is writing any more.
   void stop();
   bool recording() const { return recording_; }
-  /// What was recorded. Throws kInvalidArgument while recording.
+  /// The recording of each thread. Throws kInvalidArgument while recording.
   std::vector<TracedThread> threads() const;
   /// Events lost because no ring was available (see kMaxThreads).
   int64_t lost() const;
@@ -170,7 +170,7 @@ class TraceBuffer {
 /// library was built without NVTX. The library calls this by itself if NVTX_INJECTION64_PATH is set, as
 /// NVIDIA's profilers do for the programs that they start.
 bool enable_nvtx();
-/// `enable_nvtx` where the environment asks for it; cheap after the first call.
+/// Calls `enable_nvtx` if the environment requests it; cheap after the first call.
 void enable_nvtx_for_tool();
 bool built_with_nvtx();
 

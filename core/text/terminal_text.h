@@ -77,7 +77,7 @@ class TerminalEscaper {
   std::array<char, 16> spelling_{};
 };
 
-/// A whole text, as TerminalEscaper has it.
+/// Escapes a whole text like TerminalEscaper.
 std::string escape_for_terminal(std::string_view text);
 
 /// The input as a message shows it: on one line, with newlines and tabs spelled out too. A text of more than

@@ -1,5 +1,5 @@
-// ConsumerPace: how long a loader's worker may sleep when all slots are full, by how fast the consumer has
-// freed them.
+// ConsumerPace: computes how long a loader's worker may sleep if all slots are full, from the rate at which
+// the consumer frees them.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace isochron::data {
 
-/// Not for several threads at once.
+/// Not thread-safe.
 class ConsumerPace {
  public:
   static constexpr int64_t kLongestNapNs = 100'000'000;

@@ -1,4 +1,4 @@
-// Element: what a dataset yields, one row or one batch: a few named tensors.
+// Element: the unit that a dataset yields, such as a row or a batch; a few named tensors.
 #pragma once
 
 #include <cstddef>

@@ -21,10 +21,10 @@ size_t memory_budget_bytes();
 /// Sets the budget from now on; memory held already stays. A pipeline or reader that would exceed the budget
 /// throws kOutOfMemory.
 void set_memory_budget(size_t bytes);
-/// Held by pipelines now.
+/// The bytes that pipelines hold now.
 size_t memory_in_use_bytes();
 
-/// Where pipelines take their memory from. Throws kOutOfMemory beyond the budget.
+/// The allocator of pipelines. Throws kOutOfMemory beyond the budget.
 Allocator& pipeline_allocator();
 
 /// Memory that doesn't come from `pipeline_allocator` but counts as if it did. The destructor gives it back
@@ -43,8 +43,8 @@ class MemoryCharge {
   size_t bytes_ = 0;
 };
 
-/// What a reader holds while it reads a file into memory. It is counted before it is allocated; the
-/// destructor gives it back to the budget, when the caller has the result. Allocates nothing itself.
+/// The memory of a reader while it reads a file. It is counted before it is allocated. The destructor returns
+/// it to the budget, when the caller has the result. Allocates nothing itself.
 class ReadMemory {
  public:
   /// `where`: the file, for messages; `instead`: a way to read such a file piece by piece, empty if there is
@@ -64,7 +64,7 @@ class ReadMemory {
   size_t bytes_ = 0;
 };
 
-/// What a block of the heap takes beside its content.
+/// The overhead of a block on the heap.
 inline constexpr size_t kHeapBlockBytes = 16;
 
 /// Memory that this process could still take: what the system has available, or what the control group

@@ -1,5 +1,5 @@
-// ByteReader: a bounds-checked walk over the bytes of a file in memory, for parsers of binary formats. What
-// it refuses is reported with the file, the entry and the byte offset.
+// ByteReader: reads the bytes of a file in memory with bounds checks, for parsers of binary formats. Errors
+// name the file, the entry and the byte offset.
 #pragma once
 
 #include <cstddef>

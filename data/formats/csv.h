@@ -28,13 +28,13 @@ struct CsvOptions {
 };
 
 struct CsvTable {
-  std::vector<std::string> names;  // one a column given; empty without a header
+  std::vector<std::string> names;  // one per selected column; empty without a header
   Tensor values;                   // f64 (rows, columns)
   std::string where;               // the file, for messages
 
   int64_t rows() const { return values.extent(0); }
   int64_t columns() const { return values.extent(1); }
-  /// Number of the column called `name`. Throws kBadFormat listing the names.
+  /// The index of the column called `name`. Throws kBadFormat listing the names.
   int64_t column(std::string_view name) const;
 };
 
@@ -53,9 +53,9 @@ class CsvReader {
   /// Reads as far as the first row, to learn how many columns there are. Throws as `read_csv`.
   explicit CsvReader(const std::filesystem::path& path, const CsvOptions& options = {});
 
-  /// Of the columns given; empty without a header.
+  /// The names of the selected columns; empty without a header.
   const std::vector<std::string>& names() const { return names_; }
-  /// How many numbers a row gives.
+  /// The number of columns that a row returns.
   size_t columns() const { return selected_.size(); }
 
   /// Reads the next row's numbers into `row` (columns() of them); false at the end. Throws as `read_csv`, and
@@ -83,7 +83,7 @@ class CsvReader {
   std::vector<size_t> selected_;  // columns of the file
   size_t file_columns_ = 0;
   CsvPosition first_row_;
-  bool waiting_ = false;  // the scanner holds the first row, not given yet
+  bool waiting_ = false;  // the scanner holds the first row, which `next` hasn't returned yet
 };
 
 }  // namespace isochron::data

@@ -12,7 +12,7 @@
 
 namespace isochron::data {
 
-/// Where the next row of a CSV file begins; enough to go on there in another process.
+/// The position of the next row of a CSV file, from which another process can continue.
 struct CsvPosition {
   uint64_t offset = 0;     // in the decompressed content
   int64_t line = 1;        // of the next row

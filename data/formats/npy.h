@@ -15,10 +15,10 @@
 
 namespace isochron::data {
 
-/// An array as a contiguous tensor of its own memory: Fortran order and big-endian are converted.
-/// Dtypes f8 f4 f2 i8 i4 u1 b1. Throws kIo, also for what is no regular file; kBadFormat with the byte
-/// offset; kOutOfMemory for an array beyond the memory budget (data/element/pipeline_memory.h). The sizes a
-/// header claims are checked against the bytes that are there before anything is allocated.
+/// Reads an array into a contiguous tensor; Fortran order and big-endian numbers are converted. Dtypes f8 f4
+/// f2 i8 i4 u1 b1. Throws kIo, also if `path` isn't a regular file; kBadFormat with the byte offset;
+/// kOutOfMemory for an array beyond the memory budget (data/element/pipeline_memory.h). The sizes in a header
+/// are checked against the size of the file before anything is allocated.
 Tensor read_npy(const std::filesystem::path& path);
 /// The same from bytes in memory; `where` names them in errors.
 Tensor parse_npy(std::span<const std::byte> bytes, const std::string& where);
@@ -30,8 +30,8 @@ class NpyFile {
   explicit NpyFile(const std::filesystem::path& path);
 
   const TensorSpec& spec() const { return spec_; }
-  /// Fills `into` with the array's bytes from `offset` on, in row-major order; a bool is any byte. Throws
-  /// kIo, also where the file has been cut short since.
+  /// Fills `into` with the array's bytes from `offset` on, in row-major order. The bytes of bools aren't
+  /// checked. Throws kIo, also if the file has been truncated since.
   void read_at(uint64_t offset, std::span<std::byte> into) const {
     file_.read_at(content_offset_ + offset, into);
   }

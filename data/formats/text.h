@@ -43,7 +43,8 @@ Text read_text(std::span<const std::filesystem::path> places, const TextOptions&
 /// `count` places where a window of `length` tokens may begin, drawn with a seed (several may be equal):
 /// i64 (count). Throws kInvalidArgument: sizes below 1, `tokens` shorter than `length`.
 Tensor random_starts(const Tensor& tokens, int64_t length, int64_t count, uint64_t seed);
-/// At most `count` of them, at even distances of at least `length` where there is room: the same every time.
+/// At most `count` such places at even distances, at least `length` apart if possible. The result is always
+/// the same.
 Tensor even_starts(const Tensor& tokens, int64_t length, int64_t count);
 
 }  // namespace isochron::data

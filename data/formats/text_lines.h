@@ -17,7 +17,7 @@ struct TextLineOptions {
 
 class TextLineReader {
  public:
-  /// Where the next line begins; enough to go on there in another process.
+  /// The position of the next line, from which another process can continue.
   struct Position {
     uint64_t offset = 0;  // in the decompressed content
     int64_t lines = 0;    // before it

@@ -16,10 +16,10 @@ enum class TokenType { kU8, kU16, kI32, kI64 };
 
 struct TokenFileOptions {
   TokenType type = TokenType::kU16;
-  int64_t window = 1;         // tokens a row
+  int64_t window = 1;         // tokens per row
   int64_t stride = 1;         // from the start of one row to that of the next; >= window: rows don't overlap
   int64_t vocabulary = 0;     // tokens lie in [0, vocabulary); 0: not checked
-  uint64_t header_bytes = 0;  // to pass over at the file's start
+  uint64_t header_bytes = 0;  // skipped at the file's start
 };
 
 /// Rows are windows of tokens. Reading is safe from several threads and allocates nothing.

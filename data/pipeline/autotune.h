@@ -1,6 +1,6 @@
 // Autotuner: chooses how many workers make elements ahead. It adds a worker while the consumer waits, and
-// keeps it only if elements then come faster. A pause of the consumer says nothing about that, so neither
-// the pause nor the elements made in it are counted.
+// keeps it only if elements then arrive faster. Pauses of the consumer, and the elements made during them,
+// don't count.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace isochron::data {
 
-/// What a pipeline uses at the moment.
+/// The resources that a pipeline uses now.
 struct PipelineStats {
   int workers = 0;             // threads that make elements; 0: the calling thread does
   int64_t elements_ahead = 0;  // room for finished elements, including the consumer's

@@ -1,6 +1,6 @@
-// A random order of 0..n-1 without a table: a Feistel network over the least power of two that holds n,
-// walked until the number lies below n (Black and Rogaway: "Ciphers with Arbitrary Finite Domains", CT-RSA
-// 2002). Any place of the order is computed by itself.
+// A random order of 0..n-1 without a table: a Feistel network over the smallest power of two >= n, applied
+// repeatedly until the result is below n (cycle walking; Black and Rogaway: "Ciphers with Arbitrary Finite
+// Domains", CT-RSA 2002). Each place of the order is computed independently.
 #pragma once
 
 #include <array>
