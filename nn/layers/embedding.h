@@ -49,7 +49,7 @@ struct EmbeddingBagOptions {
   DType dtype = DType::kF32;                // of the table
   std::optional<int64_t> padding_idx = {};  // as in EmbeddingOptions; bags leave it out, means don't count it
   bool sparse = false;                      // as in EmbeddingOptions; not with BagMode::kMax
-  /// As in BagOptions, for `cut`.
+  /// As in BagOptions, for calls with offsets.
   bool include_last_offset = false;
 };
 /// The sum, mean or maximum of the vectors of each bag of indices, as in PyTorch's EmbeddingBag: one vector

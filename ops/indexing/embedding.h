@@ -38,8 +38,7 @@ struct BagOptions {
 /// weights. Sums are in the order of the indices, in f32 for 16-bit floats. The maximum is the first of equal
 /// elements; NaN counts as the largest. Unlike `gather` followed by a reduction, the rows aren't copied
 /// first. Throws kShapeMismatch, kDtypeMismatch, kInvalidArgument (weights if the mode isn't kSum, sparse if
-/// it is kMax), kOutOfRange (padding_idx; when it runs, an index or an offset, naming its position). CPU
-/// only.
+/// it is kMax), kOutOfRange (padding_idx; when it runs, an index or an offset, naming its position).
 Tensor embedding_bag(const Tensor& table, const Tensor& indices, const BagOptions& options = {},
                      const Tensor& weights = {});
 Tensor embedding_bag(const Tensor& table, const Tensor& indices, const Tensor& offsets,
