@@ -35,7 +35,7 @@ Tensor uniform(const Shape& shape, Rng& rng) {
   return result;
 }
 
-/// A training on random numbers; `spoilt`, a row of x, may be corrupted before training begins.
+/// A training on random numbers. Its data, loss or learning rate can be corrupted before it begins.
 struct Spoilt {
   const Device device;
   Tensor x, y;

@@ -1,9 +1,9 @@
-// Attention by tiles of queries and keys, whose scores are never in memory (Dao et al. 2022, "FlashAttention:
-// Fast and Memory-Efficient Exact Attention with IO-Awareness", arXiv:2205.14135); behind element_prelude()
-// in their text. Sums run in `Sum`, float or double, in one order. A block has a tile: its threads are
-// kAcross x kAcross, of which thread (y, x) has rows y + kAcross i and columns x + kAcross j. Many threads
-// hide the latency of memory where there are few tiles; few, with more elements each, read less shared memory
-// a product.
+// Attention by tiles of queries and keys, whose scores are never stored in global memory (Dao et al. 2022,
+// "FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness", arXiv:2205.14135). Comes
+// after element_prelude() in the compiled source. Sums are computed in `Sum`, float or double, in a fixed
+// order. A block computes one tile with kAcross x kAcross threads; thread (y, x) has rows y + kAcross i and
+// columns x + kAcross j. Many threads hide memory latency if there are few tiles; few threads, with more
+// elements each, read less shared memory per product.
 #ifndef ISOCHRON_OPS_CUDA_ATTENTION_TEXT_H_
 #define ISOCHRON_OPS_CUDA_ATTENTION_TEXT_H_
 
@@ -31,7 +31,7 @@ struct Attention {
   ISOCHRON_INLINE unsigned key_head(unsigned head) const { return head / (heads / key_heads); }
 };
 
-/// One head of one sample: `length` rows of a tensor, each `step` elements after the one before.
+/// One head of one sample: `length` rows of a tensor, `step` elements apart.
 template <typename T>
 struct Rows {
   T* first;
@@ -51,9 +51,9 @@ ISOCHRON_SCALAR Rows<T> rows_of(T* x, unsigned sample, unsigned length, unsigned
 
 template <unsigned kAcross>
 constexpr unsigned kEach = kAttentionTile / kAcross;  // rows, and columns, of a thread
-constexpr unsigned kPitch = kAttentionTile + 1;       // of tiles: a column lies in as many banks as a row
+constexpr unsigned kPitch = kAttentionTile + 1;  // row length of a tile that avoids bank conflicts in columns
 
-/// What the threads of a block share.
+/// Shared memory of a block.
 template <typename Sum, unsigned kAcross>
 struct Tiles {
   Sum left[kAttentionTile][kPitch], right[kAttentionTile][kPitch];  // factors
@@ -61,7 +61,7 @@ struct Tiles {
   Sum parts[kAttentionTile][kAcross];  // of rows, a column a thread
 };
 
-/// What a thread has of a tile, and of a tile of rows that are kWidth wide.
+/// A thread's part of a tile, and of a tile whose rows are kWidth wide.
 template <typename Sum, unsigned kAcross>
 struct Part {
   Sum at[kEach<kAcross>][kEach<kAcross>] = {};
@@ -81,7 +81,7 @@ ISOCHRON_SCALAR unsigned thread_column(unsigned j) {
   return threadIdx.x % kAcross + kAcross * j;
 }
 
-constexpr unsigned kCopied = 4;  // elements of a tile that a thread asks for before it waits for one
+constexpr unsigned kCopied = 4;  // loads of a thread that are in flight at the same time
 
 /// A tile's source: columns from `column` on of the rows from `row` on; 0 beyond either.
 template <unsigned kWidth, typename Sum, typename T>
@@ -95,7 +95,7 @@ struct TileSource {
   }
 };
 
-/// Copies to a tile. A warp has neighbors.
+/// Copies `source` to a tile. The threads of a warp read neighboring elements.
 template <unsigned kAcross, typename Sum, typename A>
 ISOCHRON_SCALAR void load_tile(Sum (*tile)[kPitch], const A& source) {
   constexpr unsigned kThreads = kAcross * kAcross;
@@ -111,7 +111,7 @@ ISOCHRON_SCALAR void load_tile(Sum (*tile)[kPitch], const A& source) {
     }
   }
 }
-/// To two tiles at once.
+/// The same for two tiles at once.
 template <unsigned kAcross, typename Sum, typename A, typename B>
 ISOCHRON_SCALAR void load_tiles(Sum (*left)[kPitch], const A& a, Sum (*right)[kPitch], const B& b) {
   constexpr unsigned kThreads = kAcross * kAcross;
@@ -200,7 +200,8 @@ ISOCHRON_SCALAR void store_rows(const WidePart<Sum, kAcross, kWidth>& sums, cons
   store_rows(sums, ones, x, row);
 }
 
-/// What the threads of each row have, folded: all get it. Before another call they must have met.
+/// Folds the values of the threads of each row; all of them get the result. The threads must synchronize
+/// before the next call.
 template <typename Fold, typename Sum, unsigned kAcross>
 ISOCHRON_SCALAR void fold_rows(Tiles<Sum, kAcross>& tiles, Sum (&own)[kEach<kAcross>]) {
   for (unsigned i = 0; i < kEach<kAcross>; ++i)
@@ -238,14 +239,14 @@ struct HeadRows {
         v(rows_of<kWidth>(heads.v, sample, s.keys, s.key_heads_each, s.first_value + s.key_head(head))),
         mask(heads.mask ? heads.mask + static_cast<unsigned long long>(sample) * s.keys : nullptr) {}
 
-  /// Does query `i` see key `j`?
+  /// Whether query `i` sees key `j`.
   ISOCHRON_INLINE bool sees(const Attention& s, unsigned i, unsigned j) const {
     return i < s.queries && j < s.visible(i) && (!mask || mask[j]);
   }
 };
 
 /// Queries from `query` on of a head: result y and the logarithms of the sums of their exponentials,
-/// (samples, heads, queries); either null where nobody reads it. Queries that see no key get 0 and 0.
+/// (samples, heads, queries); either null where nobody reads it. For queries that see no key, both are 0.
 template <unsigned kWidth, typename Sum, unsigned kAcross, typename Q, typename K, typename V, typename Y,
           typename L>
 ISOCHRON_SCALAR void attend(const Attention& s, Tiles<Sum, kAcross>& tiles, const Heads<Q, K, V>& heads, Y* y,
@@ -299,7 +300,7 @@ ISOCHRON_SCALAR void attend(const Attention& s, Tiles<Sum, kAcross>& tiles, cons
   }
 }
 
-/// What the gradient has beside the heads: result y, its gradient dy and the logarithms that attend() gave.
+/// Further tensors of the gradient: the result y, its gradient dy, and the logarithms that attend() returned.
 template <typename Y, typename G, typename L>
 struct Seeds {
   const Y* y;
@@ -310,7 +311,7 @@ struct Seeds {
       : y(result), dy(gradient), logs(log_sums) {}
 };
 
-/// What a query head of a sample has beside its rows; a thread has the numbers of its rows of a tile.
+/// Two numbers per query of a head; a thread has those of its rows of a tile.
 template <unsigned kWidth, typename Sum, unsigned kAcross, typename Y, typename G, typename L>
 struct HeadSeeds {
   Rows<const Y> y;
@@ -323,7 +324,7 @@ struct HeadSeeds {
         dy(rows_of<kWidth>(seeds.dy, sample, s.queries, s.heads, head)),
         head_logs(seeds.logs + (static_cast<unsigned long long>(sample) * s.heads + head) * s.queries) {}
 
-  /// Those of the queries from `query` on.
+  /// Computes both for the queries from `query` on.
   ISOCHRON_INLINE void begin_tile(Tiles<Sum, kAcross>& tiles, unsigned query) {
     ISOCHRON_UNROLL
     for (unsigned i = 0; i < kEach<kAcross>; ++i) {

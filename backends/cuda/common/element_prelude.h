@@ -1,5 +1,6 @@
-// What generated kernels begin with: types, the element functions as classes by dtype, and casts. It follows
-// scalar_functors.h and functors-inl.h in the text that NVRTC compiles; on the host a test compiles the same.
+// The beginning of every generated kernel: types, the element functions as classes by dtype, and casts. It
+// comes after scalar_functors.h and functors-inl.h in the source that NVRTC compiles. Tests compile the same
+// source for the host.
 #ifndef ISOCHRON_OPS_CUDA_ELEMENT_PRELUDE_H_
 #define ISOCHRON_OPS_CUDA_ELEMENT_PRELUDE_H_
 
@@ -21,7 +22,7 @@ namespace element {
 template <typename T>
 struct Floats : scalar_target::Functors<ScalarMath<T>>, FloatRest<T> {};
 
-/// Storage of 16-bit floats; computed with in f32, rounded to nearest even.
+/// Storage of 16-bit floats. Arithmetic is in f32; stores round to nearest even.
 struct float16 {
   unsigned short bits;
 };
@@ -85,7 +86,7 @@ ISOCHRON_SCALAR T widen(T x) {
   return x;
 }
 
-/// Neighboring elements, which are loaded and stored at once where their address allows it.
+/// Neighboring elements that are loaded and stored with one access if their address is aligned.
 template <typename T, int kCount>
 struct alignas(sizeof(T) * kCount) Pack {
   T of[kCount];
@@ -112,7 +113,7 @@ ISOCHRON_SCALAR void store_pack(T* to, const Pack<T, kCount>& pack, bool at_once
   for (int i = 0; i < kCount; ++i) to[i] = pack.of[i];
 }
 
-/// From the number that is computed with to what is stored.
+/// Converts from the type of computation to the stored type.
 template <typename Stored>
 struct Store {
   ISOCHRON_SCALAR Stored of(Stored x) { return x; }
@@ -129,7 +130,7 @@ template <typename Stored, typename T>
 ISOCHRON_SCALAR void put(Stored* to, T x) {
   *to = Store<Stored>::of(x);
 }
-/// The nearest number that can be stored.
+/// Rounds to the nearest number that can be stored.
 template <typename Stored, typename T>
 ISOCHRON_SCALAR T rounded(T x) {
   return widen(Store<Stored>::of(x));
@@ -155,7 +156,7 @@ extern "C" __device__ void cudaGraphSetConditional(unsigned long long condition,
 ISOCHRON_SCALAR void set_condition(unsigned long long condition, bool value) {
   cudaGraphSetConditional(condition, value);
 }
-/// The device prints a line, of a format and at least one argument, and stops for good.
+/// On a device, prints a line from a format and at least one argument, and traps.
 #define ISOCHRON_FAULT(format, ...)   \
   do {                                \
     printf(format "\n", __VA_ARGS__); \
@@ -165,7 +166,7 @@ ISOCHRON_SCALAR void set_condition(unsigned long long condition, bool value) {
 ISOCHRON_SCALAR void set_condition(unsigned long long condition, bool value) {
   *reinterpret_cast<unsigned*>(condition) = value;
 }
-/// What went wrong first in the kernels that run on the host, which go on.
+/// The first fault in kernels that run on the host, which continue after it.
 extern "C" char host_fault[256];
 char host_fault[256] = "";
 #define ISOCHRON_FAULT(format, ...)                                                                \
@@ -175,7 +176,7 @@ char host_fault[256] = "";
   } while (false)
 #endif
 
-/// `index`, which must lie in [0, extent); else that is a fault.
+/// Returns `index`; reports a fault unless it lies in [0, extent).
 ISOCHRON_SCALAR unsigned checked_index(long long index, unsigned extent, const char* op) {
   if (index >= 0 && index < extent) return static_cast<unsigned>(index);
   ISOCHRON_FAULT("%s: index %lld is outside [0, %u)", op, index, extent);

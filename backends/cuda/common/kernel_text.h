@@ -1,4 +1,4 @@
-// Pieces of the text of generated kernels: addresses, types, numbers.
+// Pieces of source text for generated kernels: addresses, types, numbers.
 #pragma once
 
 #include <cstdint>
@@ -14,41 +14,41 @@
 
 namespace isochron::ops {
 
-/// An axis, or neighboring ones that count on in one stride.
+/// An axis, or several neighboring axes that have a common stride.
 struct IndexAxis {
   int64_t extent;
   int64_t stride;
 };
 
-/// Outermost first; those of one extent are left out, neighbors that count on are joined.
+/// Axes, outermost first. Axes of extent 1 are left out, and neighbors with a common stride are merged.
 std::vector<IndexAxis> joined_axes(std::span<const IndexAxis> axes);
-/// Those of `shape` with `strides`, joined.
+/// The merged axes of `shape` with `strides`.
 std::vector<IndexAxis> joined_axes(const Shape& shape, const Strides& strides);
-/// The offset of element `index` among those that `axes` count through. `suffix`: of the index's type,
-/// unsigned or "ll"; strides below 0 need the latter.
+/// An expression for the offset of element `index` of `axes`. `suffix`: that of the index's type; negative
+/// strides need "ll".
 std::string offset_text(const std::string& index, const std::vector<IndexAxis>& axes,
                         std::string_view suffix = "u");
 
-/// How a message of printf tells of a place in a tensor.
+/// The parts of a printf message that show a position in a tensor.
 struct PlaceMessage {
   std::string format;                  // "%u, %u"
-  std::vector<std::string> arguments;  // an unsigned an axis
+  std::vector<std::string> arguments;  // one unsigned per axis
 };
-/// That of element `index`, an expression of unsigned long long.
+/// The parts for element `index`, an expression of type unsigned long long.
 PlaceMessage place_message(std::string_view index, const Dims& extents);
 
-/// How the prelude calls what is stored in memory, and what is computed with.
+/// The prelude's names for the type stored in memory, and for the type of computation.
 std::string_view storage_type(DType dtype);
 std::string_view computed_type(DType dtype);
-/// An unsigned type of the size, for elements that are moved as they are.
+/// An unsigned type of that size, for elements that are only moved.
 std::string_view moved_type(DType dtype);
 
-/// `value` to the bit.
+/// `value`, exact to the bit.
 std::string exact_text(double value);
-/// What `value` is as `dtype`, as it is computed with.
+/// `value` converted to `dtype`, in the type of computation.
 std::string number_text(double value, DType dtype);
 
-/// A Window of window_text.h. Throws kUnsupported where it counts further than that does.
+/// The text of a Window (window_text.h). Throws kUnsupported if its numbers exceed 32 bits.
 std::string window_text(const graph::KernelRequest& request, const SlidingWindow& window);
 
 }  // namespace isochron::ops

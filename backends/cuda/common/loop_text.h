@@ -1,4 +1,4 @@
-// What loops of generated kernels do between their bodies; behind element_prelude() in their text.
+// Operations of loops between their bodies. Comes after element_prelude() in the compiled source.
 #ifndef ISOCHRON_OPS_CUDA_LOOP_TEXT_H_
 #define ISOCHRON_OPS_CUDA_LOOP_TEXT_H_
 
@@ -6,12 +6,12 @@ extern "C" __global__ void set_number(long long* number, long long value) { *num
 
 extern "C" __global__ void count_iteration(long long* iteration) { ++*iteration; }
 
-/// Whether a loop that has a bound may go on.
+/// Whether a loop with a bound may continue.
 extern "C" __global__ void test_bound(const long long* iteration, long long bound, bool* continues) {
   *continues = *iteration < bound;
 }
 
-/// Row `*index` of a stack of rows of so many bytes.
+/// Copies to row `*index` of a stack of rows of this many bytes.
 extern "C" __global__ void save_row(const unsigned char* row, unsigned char* stack, const long long* index,
                                     unsigned long long bytes) {
   unsigned char* const to = stack + static_cast<unsigned long long>(*index) * bytes;

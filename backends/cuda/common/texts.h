@@ -1,5 +1,5 @@
 // Files of this folder and its neighbors as text, for compilation at run time (isochron_texts in
-// cmake/IsochronTargets.cmake). "Behind": the named texts must come first.
+// cmake/IsochronTargets.cmake). "behind": the named texts must precede it.
 #pragma once
 
 #include <string_view>

@@ -1,4 +1,4 @@
-// What looks into a computation, in kernels; behind rows_text.h.
+// Kernels of the debugging ops. Comes after rows_text.h in the compiled source.
 #ifndef ISOCHRON_OPS_CUDA_DEBUG_TEXT_H_
 #define ISOCHRON_OPS_CUDA_DEBUG_TEXT_H_
 
@@ -13,7 +13,7 @@ namespace isochron {
 namespace ops {
 namespace element {
 
-/// Elements that are NaN or infinite: the first of them, and how many.
+/// The elements that are NaN or infinite: the first of them, and their number.
 struct NotFinite {
   unsigned long long first, count;
 };
@@ -39,7 +39,7 @@ ISOCHRON_SCALAR NotFinite copy_and_look(const T* x, T* y, unsigned long long ele
   return folded_by_block<AllNotFinite>(parts, own);
 }
 
-/// What `count` blocks have found.
+/// Combines the findings of `count` blocks.
 ISOCHRON_SCALAR NotFinite found_by_blocks(const NotFinite* found, unsigned count, unsigned long long elems) {
   __shared__ NotFinite parts[kRowThreads];
   NotFinite own = {elems, 0};

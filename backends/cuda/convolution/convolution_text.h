@@ -1,5 +1,6 @@
-// Convolutions as matrix products whose factors are read where they lie (implicit products); behind
-// matmul_text.h and window_text.h. A product a group; `result(i, sum)` takes element i of the result.
+// Convolutions as matrix products whose factors are read directly from the images (implicit GEMM). Comes
+// after matmul_text.h and window_text.h. One product per group; `result(i, sum)` receives element i of the
+// result.
 #ifndef ISOCHRON_OPS_CUDA_CONVOLUTION_TEXT_H_
 #define ISOCHRON_OPS_CUDA_CONVOLUTION_TEXT_H_
 

@@ -1,5 +1,5 @@
-// Pooling, an element of the result a thread; behind window_text.h. `x`, `g`, `at` begin at an image's
-// element of the thread's channel, the next pixel `channels` elements on.
+// Pooling with one thread per element of the result. Comes after window_text.h. `x`, `g` and `at` point to
+// the first pixel of an image, in the thread's channel; pixels are `channels` elements apart.
 #ifndef ISOCHRON_OPS_CUDA_POOLING_TEXT_H_
 #define ISOCHRON_OPS_CUDA_POOLING_TEXT_H_
 
@@ -7,7 +7,7 @@ namespace isochron {
 namespace ops {
 namespace element {
 
-/// The largest element of a window, a NaN if there is one, and the first position it is at (either null: not
+/// The largest element of a window (NaN if it contains one), and its first position (either null: not
 /// wanted).
 template <typename T, typename P>
 ISOCHRON_SCALAR void max_of_window(const Window& window, const T* x, unsigned channels, int pixel, T* y,

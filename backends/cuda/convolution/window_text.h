@@ -1,5 +1,5 @@
-// Windows that slide over images, in kernels: as ops/convolution/window.h has them, counted by 32 bits. What
-// a kernel is compiled for is a constant in its text, so that divisions are by constants.
+// Sliding windows for kernels, like ops/convolution/window.h but with 32-bit numbers. The numbers of a call
+// are constants in the kernel's source, so that divisions are by constants.
 #ifndef ISOCHRON_OPS_CUDA_WINDOW_TEXT_H_
 #define ISOCHRON_OPS_CUDA_WINDOW_TEXT_H_
 

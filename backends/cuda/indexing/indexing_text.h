@@ -1,4 +1,4 @@
-// Kernels that add up elements by index; behind element_prelude() in their text.
+// Kernels that sum elements by index. Comes after element_prelude() in the compiled source.
 #ifndef ISOCHRON_OPS_CUDA_INDEXING_TEXT_H_
 #define ISOCHRON_OPS_CUDA_INDEXING_TEXT_H_
 
@@ -52,7 +52,7 @@ ISOCHRON_SCALAR Sum sum_of_run(const Entry* entries, unsigned long long first, u
   return sum;
 }
 
-/// 1 where a run begins, of entries that were not left out; else 0.
+/// 1 where a run of entries that weren't left out begins, else 0.
 template <typename Entry>
 ISOCHRON_SCALAR unsigned begins_run(const Entry* entries, unsigned long long at) {
   const Entry entry = entries[at];
@@ -64,8 +64,8 @@ struct Bag {
   unsigned begin, end;
 };
 
-/// That of the offset `bag` of `offsets`, which ascend from 0; behind the last one of `bags` the indices end
-/// at `count`. With `closed` they end by one offset more.
+/// Bag number `bag`, from `offsets`, which ascend from 0. The last of `bags` bags ends at `count` or, with
+/// `closed`, at one more offset.
 template <typename Offset>
 ISOCHRON_SCALAR Bag bag_between(const Offset* offsets, unsigned bag, unsigned bags, unsigned count,
                                 bool closed) {
@@ -95,8 +95,8 @@ ISOCHRON_SCALAR void sum_of_bag(const T* table, unsigned rows, unsigned long lon
   put(out, mean && taken > 1 ? sum / static_cast<Sum>(taken) : sum);
 }
 
-/// The largest element of such a column, and the position of its index; 0 and -1 where there is none. The
-/// first of equals and the first NaN win.
+/// The largest element of such a column, and the position of its index; 0 and -1 if there is none. Of equal
+/// elements, and of NaNs, the first one is taken.
 template <typename Sum, typename T, typename Index>
 ISOCHRON_SCALAR void largest_of_bag(const T* table, unsigned rows, unsigned long long width,
                                     const Index* indices, Bag bag, long long padding, T* out,

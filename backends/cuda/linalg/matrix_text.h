@@ -1,5 +1,6 @@
-// Factorizations of a matrix by the kRowThreads threads of a block, in kernels; behind rows_text.h. Panels of
-// kPanel columns are factored column by column, what lies behind them follows by products of tiles.
+// Factorizations of a matrix by the kRowThreads threads of a block. Comes after rows_text.h in the compiled
+// source. Panels of kPanel columns are factored column by column; the columns behind a panel are updated by
+// products of tiles.
 #ifndef ISOCHRON_OPS_CUDA_MATRIX_TEXT_H_
 #define ISOCHRON_OPS_CUDA_MATRIX_TEXT_H_
 
@@ -24,7 +25,7 @@ struct Strided {
   ISOCHRON_INLINE Strided transposed() const { return {at, column, row}; }
 };
 
-/// What the threads of a block share, at any time for one of both.
+/// Shared memory of a block; only one of the two is in use at a time.
 template <typename T>
 union MatrixTiles {
   struct {
@@ -47,8 +48,8 @@ ISOCHRON_SCALAR void load_product_tile(T (&tile)[kMatrixDepth][kMatrixTile + 4],
   }
 }
 
-/// C (m, n) = A B, or with `subtract` C - A B, by sums of k > 0 products. Waits for what was written of A and
-/// B before, but nobody waits for C.
+/// C (m, n) = A B, or with `subtract` C - A B, by sums of k > 0 products. Synchronizes before reading A and
+/// B, but not after writing C.
 template <typename T>
 ISOCHRON_SCALAR void multiply(MatrixTiles<T>& tiles, Strided<T> a, Strided<T> b, Strided<T> c, unsigned m,
                               unsigned n, unsigned k, bool subtract) {
@@ -104,8 +105,8 @@ ISOCHRON_SCALAR void solve_side(MatrixTiles<T>& tiles, bool lower, bool unit_dia
   }
 }
 
-/// B (n, columns) = A^-1 B in place for the lower triangle of A, or the upper one. Waits for what was written
-/// of both before, but nobody waits for B.
+/// B (n, columns) = A^-1 B in place for the lower triangle of A, or the upper one. Synchronizes before
+/// reading both, but not after writing B.
 template <typename T>
 ISOCHRON_SCALAR void solve_triangle(MatrixTiles<T>& tiles, Strided<T> a, bool lower, bool unit_diagonal,
                                     Strided<T> b, unsigned n, unsigned columns) {

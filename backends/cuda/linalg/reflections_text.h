@@ -1,6 +1,6 @@
-// Q R of a matrix by Householder reflections, by the kRowThreads threads of a block, in kernels; behind
-// matrix_text.h. Those of a panel are applied as one, 1 - V T V^T (the compact WY form of Schreiber and Van
-// Loan, 1989).
+// QR factorization by Householder reflections, by the kRowThreads threads of a block. Comes after
+// matrix_text.h. The reflections of a panel are applied together, as 1 - V T V^T (the compact WY form of
+// Schreiber and Van Loan, 1989).
 #ifndef ISOCHRON_OPS_CUDA_REFLECTIONS_TEXT_H_
 #define ISOCHRON_OPS_CUDA_REFLECTIONS_TEXT_H_
 
@@ -8,7 +8,7 @@ namespace isochron {
 namespace ops {
 namespace element {
 
-/// What the factorization of a matrix (m, n) works with beside it.
+/// The working memory of the factorization of a matrix (m, n).
 template <typename T>
 struct Reflections {
   Strided<T> v;         // (m, kPanel)

@@ -1,5 +1,5 @@
-// Matrix products of generated kernels, in tiles; behind element_prelude() in their text. Deterministic: the
-// order of a sum depends on the tiles and parts that product_tiles.h has chosen, and on nothing else.
+// Tiled matrix products of generated kernels. Comes after element_prelude() in the compiled source.
+// Deterministic: the order of a sum depends only on the tiles and parts that product_tiles.h chooses.
 #ifndef ISOCHRON_OPS_CUDA_MATMUL_TEXT_H_
 #define ISOCHRON_OPS_CUDA_MATMUL_TEXT_H_
 

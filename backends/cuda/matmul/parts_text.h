@@ -1,5 +1,4 @@
-// Sums that were made in parts (split-K), added up; behind element_prelude() in the text of generated
-// kernels.
+// Adds up sums that were computed in parts (split-K). Comes after element_prelude() in the compiled source.
 #ifndef ISOCHRON_OPS_CUDA_PARTS_TEXT_H_
 #define ISOCHRON_OPS_CUDA_PARTS_TEXT_H_
 
@@ -7,9 +6,9 @@ namespace isochron {
 namespace ops {
 namespace element {
 
-/// The sums of `count` parts of `elems` elements each, one part behind the other: `c(i, sum)` takes them. A
-/// block of kPartThreads has kPartThreads / kSlices elements; its slices, of every kSlices-th part, are added
-/// in their order.
+/// The sums of `count` consecutive parts of `elems` elements each: `c(i, sum)` receives them. A block of
+/// kPartThreads has kPartThreads / kSlices elements; its slices, of every kSlices-th part, are added in their
+/// order.
 template <unsigned kSlices, typename Sum, typename C>
 ISOCHRON_SCALAR void add_parts(const Sum* parts, unsigned count, unsigned long long elems, const C& c) {
   constexpr unsigned kElems = kPartThreads / kSlices;

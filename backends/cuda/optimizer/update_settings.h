@@ -1,4 +1,4 @@
-// What the texts of optimizer updates have in common.
+// Source text that all optimizer updates share.
 #pragma once
 
 #include <string>

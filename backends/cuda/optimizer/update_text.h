@@ -1,5 +1,5 @@
-// Optimizer updates of generated kernels: all parameters of a call in one launch. Behind element_prelude(),
-// update_numbers.h and update_functors-inl.h in their text.
+// Optimizer updates of generated kernels: all parameters of a call in one launch. Comes after
+// element_prelude(), update_numbers.h and update_functors-inl.h in the compiled source.
 #ifndef ISOCHRON_OPS_CUDA_UPDATE_TEXT_H_
 #define ISOCHRON_OPS_CUDA_UPDATE_TEXT_H_
 
@@ -102,7 +102,7 @@ ISOCHRON_SCALAR void add_level(T& total, const T& before, T& after, bool set, bo
   placed = placed || takes;
 }
 
-/// The last block that is done counts the step, for until then others may read it where the count goes.
+/// The last block to finish increments the step count, because other blocks may read the count until then.
 ISOCHRON_SCALAR void count_step(const long long* step, long long* counted, unsigned* arrived) {
   __syncthreads();
   if (threadIdx.x != 0 || atomicAdd(arrived, 1u) != gridDim.x - 1) return;

@@ -1,5 +1,5 @@
-// Draws of generated kernels, a thread for each block of Philox's words; behind element_prelude() in their
-// text. The numbers are those of core/base/rng.h and backends/cpu/random/random.h.
+// Random draws of generated kernels, with one thread per block of Philox words. Comes after element_prelude()
+// in the compiled source. The numbers are those of core/base/rng.h and backends/cpu/random/random.h.
 #ifndef ISOCHRON_OPS_CUDA_RANDOM_TEXT_H_
 #define ISOCHRON_OPS_CUDA_RANDOM_TEXT_H_
 

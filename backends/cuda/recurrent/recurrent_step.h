@@ -1,4 +1,4 @@
-// What the kernels of recurrent layers are told of a step, by the host and in their text.
+// The arguments of the kernels of recurrent layers for one step. Used by the host and in the compiled source.
 #ifndef ISOCHRON_OPS_CUDA_RECURRENT_STEP_H_
 #define ISOCHRON_OPS_CUDA_RECURRENT_STEP_H_
 
@@ -22,7 +22,7 @@ struct RecurrentStep {
   long long time;
 };
 
-/// A step on the way back.
+/// A step of the backward pass.
 struct RecurrentGradientStep {
   const void *sequence, *cells, *gates, *lengths;  // * as above
   const void *first_h, *first_c;                   // + (N, H)
@@ -35,7 +35,7 @@ struct RecurrentGradientStep {
   long long time, time_before;                     // -1: there is none
 };
 
-/// What a launch that goes through all steps is told beside them.
+/// Further arguments of a launch that runs through all steps.
 struct RecurrentLaunch {
   const void* kernel;           // * (H, G H), the recurrent one
   const void *from_h, *from_c;  // + (N, H): the states that it begins with, or their gradients; null: 0

@@ -1,7 +1,7 @@
-// Recurrent layers and their gradients; behind element_prelude(), block_sizes.h and recurrent_step.h in their
-// text. Where the recurrent kernel fits in shared memory, a block takes some rows through all steps, products
-// included: rows need nothing of each other. Else a launch is the elements of one step, and the products are
-// matrix products of their own between them.
+// Recurrent layers and their gradients. Comes after element_prelude(), block_sizes.h and recurrent_step.h in
+// the compiled source. If the recurrent kernel fits in shared memory, a block computes all steps of some
+// rows, including the products, since rows are independent. Otherwise a launch computes the elements of one
+// step, with separate matrix products between launches.
 #ifndef ISOCHRON_OPS_CUDA_RECURRENT_TEXT_H_
 #define ISOCHRON_OPS_CUDA_RECURRENT_TEXT_H_
 
@@ -59,7 +59,7 @@ struct RecurrentAt {
   }
 };
 
-/// What is stored as an S.
+/// Reads an element that is stored as an S.
 template <typename S>
 ISOCHRON_SCALAR auto read(const void* from, unsigned long long at) {
   return widen(static_cast<const S*>(from)[at]);
@@ -73,7 +73,8 @@ ISOCHRON_SCALAR void write(void* to, unsigned long long at, T value) {
   if (to) put(static_cast<S*>(to) + at, value);
 }
 
-/// T: what is computed in; S: what has an axis of time, and factors of products; B: the bias.
+/// T: the type of computation; S: the type of tensors with an axis of time and of factors of products; B: the
+/// type of the bias.
 template <unsigned kSums, typename T, typename At>
 ISOCHRON_SCALAR void read_products_of_x(const RecurrentStep& step, const At& at, T (&from_x)[kSums]) {
   ISOCHRON_UNROLL
@@ -197,7 +198,7 @@ struct RecurrentBlock {
   template <typename L>
   using At = RecurrentAt<L, kRows, kParts>;
 
-  /// To be followed by a meeting.
+  /// The caller must synchronize afterwards.
   ISOCHRON_INLINE void load(const void* from) {
     for (unsigned i = threadIdx.x; i < kUnits * kColumns; i += kRecurrentThreads)
       kernel[i / kColumns * kPitch + i % kColumns] = static_cast<const S*>(from)[i];
@@ -219,7 +220,7 @@ struct RecurrentBlock {
   }
   /// Elements of the block's rows that a thread has.
   static constexpr unsigned kElemsEach = (kRows * kUnits + kRecurrentThreads - 1) / kRecurrentThreads;
-  /// `body` with each of them and its number.
+  /// Calls `body` with each of them and its number.
   template <typename L, typename Body>
   ISOCHRON_INLINE void each(const RecurrentShape& shape, const Body& body) const {
     ISOCHRON_UNROLL

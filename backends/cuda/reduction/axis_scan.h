@@ -1,4 +1,4 @@
-// Scans along an axis for kernels of a device (scan_text.h).
+// Scans along an axis in device kernels (scan_text.h).
 #pragma once
 
 #include <string>

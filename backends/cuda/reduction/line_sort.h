@@ -1,4 +1,4 @@
-// Sorting of lines of entries for kernels of a device (sort_text.h).
+// Sorts lines of entries in device kernels (sort_text.h).
 #pragma once
 
 #include <string>

@@ -1,7 +1,8 @@
-// Mean and variance of columns in one reading of (rows, columns); behind element_prelude() in their text. T
-// is what is computed with, float or double. A thread sums distances from its first number, so that little is
-// lost where the mean is large beside the deviation; threads and blocks join what they have in one order
-// (Chan et al. 1979, "Updating formulae and a pairwise algorithm for computing sample variances").
+// Mean and variance of the columns of a (rows, columns) tensor in one pass. Comes after element_prelude() in
+// the compiled source. T is the type of computation, float or double. A thread sums differences from its
+// first number, which stays accurate if the mean is large compared with the deviation. Threads and blocks
+// combine their results in a fixed order (Chan et al. 1979, "Updating formulae and a pairwise algorithm for
+// computing sample variances").
 #ifndef ISOCHRON_OPS_CUDA_MOMENTS_TEXT_H_
 #define ISOCHRON_OPS_CUDA_MOMENTS_TEXT_H_
 
@@ -9,7 +10,7 @@ namespace isochron {
 namespace ops {
 namespace element {
 
-/// Of `count` numbers: their mean, and the sum of the squares of their distances from it.
+/// The moments of `count` numbers: their mean, and the sum of squared deviations from it.
 template <typename T>
 struct MomentsOf {
   T count, mean, squares;
@@ -23,7 +24,7 @@ struct MomentsOf {
   }
 };
 
-/// What the kAlong threads of each column have, joined: the first of them has all.
+/// Combines the moments of the kAlong threads of each column; the first of them gets the result.
 template <unsigned kAlong, typename T>
 ISOCHRON_SCALAR void join_threads(MomentsOf<T>* parts, MomentsOf<T> own, unsigned along, unsigned across) {
   MomentsOf<T>& mine = parts[across * kAlong + along];
@@ -35,8 +36,9 @@ ISOCHRON_SCALAR void join_threads(MomentsOf<T>* parts, MomentsOf<T> own, unsigne
   }
 }
 
-/// A block has kRowThreads / kAlong columns, whose rows gridDim.y blocks share. `left` (gridDim.y, columns):
-/// for what each of those has; `done`: counts them, a number a block of columns, 0 before and after.
+/// A block has kRowThreads / kAlong columns, whose rows are divided among gridDim.y blocks. `left`
+/// (gridDim.y, columns) holds the result of each of these. `done` counts the finished ones, with one number
+/// per block of columns; it is 0 before and after.
 template <unsigned kAlong, typename T, typename S, typename M>
 ISOCHRON_SCALAR void column_moments(const S* x, unsigned rows, unsigned columns, M* mean, M* variance,
                                     MomentsOf<T>* left, unsigned* done) {

@@ -1,6 +1,6 @@
-// Kernels over rows, a block of kRowThreads each; behind element_prelude() in their text. T is what is
-// computed with and, unless said otherwise, stored, float or double; sums join as trees, the same at each
-// run.
+// Kernels over rows, with a block of kRowThreads threads per row. Comes after element_prelude() in the
+// compiled source. T, float or double, is the type of computation and, unless stated otherwise, the stored
+// type. Sums are added as trees in a fixed order.
 #ifndef ISOCHRON_OPS_CUDA_ROWS_TEXT_H_
 #define ISOCHRON_OPS_CUDA_ROWS_TEXT_H_
 
@@ -8,7 +8,7 @@ namespace isochron {
 namespace ops {
 namespace element {
 
-/// What the threads of a block have, folded: all get it.
+/// Folds the values of the threads of a block; all of them get the result.
 template <typename Fold, typename T>
 ISOCHRON_SCALAR T folded_by_block(T* parts, T own) {
   parts[threadIdx.x] = own;
@@ -81,8 +81,8 @@ ISOCHRON_SCALAR void cross_entropy_gradient_row(const T* x, long long label, T g
   }
 }
 
-/// `gamma`, `beta`, `y`, `mean` and `scale` may be null. T is what is computed with; x and y may be stored in
-/// 16 bits.
+/// `gamma`, `beta`, `y`, `mean` and `scale` may be null. T is the type of computation; x and y may be stored
+/// in 16 bits.
 template <typename T, bool kCentered, typename X, typename Y>
 ISOCHRON_SCALAR void layer_norm_row(const X* x, const T* gamma, const T* beta, Y* y, T* mean, T* scale,
                                     unsigned n, T epsilon) {
@@ -109,7 +109,7 @@ ISOCHRON_SCALAR void layer_norm_row(const X* x, const T* gamma, const T* beta, Y
   if (scale) *scale = factor;
 }
 
-/// Two sums that are folded at a time.
+/// Two sums that are folded together.
 template <typename T>
 struct SumPair {
   T first, second;

@@ -1,7 +1,8 @@
-// Scans along an axis; behind element_prelude() in their text. Threads fold neighboring places each, blocks
-// scan what their threads have, and where an axis is shared by blocks, a launch before finds what each part
-// of it comes to. What is folded in which order depends on the shapes and the device alone. A scan is a class
-// with a State: `none()`, which changes nothing, and `of(a, b)`, which folds b, that comes later, into a.
+// Scans along an axis. Comes after element_prelude() in the compiled source. Each thread folds neighboring
+// places, and blocks scan the results of their threads. If several blocks share an axis, an earlier launch
+// computes the total of each part. The order of folding depends only on the shapes and the device. A scan is
+// a class with a type State and two functions: `none()` is the neutral element, and `of(a, b)` folds b, which
+// comes later, into a.
 #ifndef ISOCHRON_OPS_CUDA_SCAN_TEXT_H_
 #define ISOCHRON_OPS_CUDA_SCAN_TEXT_H_
 
@@ -88,12 +89,12 @@ struct LogSumExpScan {
   }
 };
 
-/// The largest or smallest element, the last of equals and of NaNs, and its position.
+/// The largest or smallest element and its position; of equal elements, and of NaNs, the last one.
 template <typename T, bool kLargest>
 struct ExtremeScan {
   struct State {
     T value;
-    unsigned position;  // ~0: there is none
+    unsigned position;  // ~0: none
   };
   ISOCHRON_SCALAR State none() { return {T{}, ~0u}; }
   ISOCHRON_SCALAR State of(State a, State b) {

@@ -1,7 +1,7 @@
-// Sorting of lines; behind element_prelude() in their text. An element becomes an unsigned key of the same
-// order, kept with its position: equal keys then differ by position, so that there is one order, the stable
-// one. Blocks sort tiles of a line in shared memory; runs of tiles are merged two by two, each block making a
-// tile of the result (Green et al. 2012, "GPU merge path").
+// Sorting of lines. Comes after element_prelude() in the compiled source. An element becomes an unsigned key
+// of the same order, stored with its position. Equal keys differ by position, so the only possible order is
+// the stable one. Blocks sort tiles of a line in shared memory. Then runs of tiles are merged in pairs, where
+// each block produces one tile of the result (Green et al. 2012, "GPU merge path").
 #ifndef ISOCHRON_OPS_CUDA_SORT_TEXT_H_
 #define ISOCHRON_OPS_CUDA_SORT_TEXT_H_
 
@@ -9,7 +9,7 @@ namespace isochron {
 namespace ops {
 namespace element {
 
-/// A key of 32 bits above its position.
+/// An entry: a key of 32 bits, with its position in the lower bits.
 struct NarrowEntry {
   using Key = unsigned;
   unsigned long long bits;
@@ -17,7 +17,7 @@ struct NarrowEntry {
   ISOCHRON_SCALAR NarrowEntry of(Key key, unsigned position) {
     return {static_cast<unsigned long long>(key) << 32 | position};
   }
-  /// Behind all others.
+  /// An entry that sorts after all others.
   ISOCHRON_SCALAR NarrowEntry last() { return {~0ull}; }
   ISOCHRON_INLINE Key key() const { return static_cast<Key>(bits >> 32); }
   ISOCHRON_INLINE unsigned position() const { return static_cast<unsigned>(bits); }
@@ -38,7 +38,7 @@ struct WideEntry {
   }
 };
 
-// Keys in the order of the numbers. Zeros are equal, NaN comes last.
+// Keys in the order of the numbers. Both zeros are equal, and NaN comes last.
 ISOCHRON_SCALAR unsigned order_key(float x) {
   if (x != x) return ~0u;
   const unsigned bits = bits_of(x == 0 ? 0.0f : x);
@@ -112,7 +112,7 @@ ISOCHRON_SCALAR void sort_tiles(const SortedLines& s, const Load& load, const St
   }
 }
 
-/// How many of the first `rank` entries of both, merged, are of `a`.
+/// How many of the first `rank` entries of the merged result come from `a`.
 template <typename Entry>
 ISOCHRON_SCALAR unsigned merge_split(const Entry* a, unsigned of_a, const Entry* b, unsigned of_b,
                                      unsigned rank) {

@@ -1,5 +1,5 @@
-// Interpolation along an axis, in kernels; behind interpolation_weights.h and rows_text.h. A table has
-// `width` places for the weights of each interpolated element.
+// Interpolation along an axis. Comes after interpolation_weights.h and rows_text.h in the compiled source. A
+// table has room for `width` weights per interpolated element.
 #ifndef ISOCHRON_OPS_CUDA_INTERPOLATION_TEXT_H_
 #define ISOCHRON_OPS_CUDA_INTERPOLATION_TEXT_H_
 
