@@ -126,7 +126,7 @@ void watch_memory(int64_t millions) {
   fmt::print("growth from the first tenth to the end: {:+.2f} MB\n", resident_mb() - first);
 }
 
-/// Stops a dataset in the middle, and goes on from there as another process would: in a dataset made anew.
+/// Stops a dataset in the middle and resumes there as another process would, with a new dataset object.
 void go_on(const char* what, const std::function<Dataset()>& make, int64_t elems) {
   constexpr int kTimes = 21;
   std::vector<double> save_ms, resume_ms;

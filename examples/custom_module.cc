@@ -1,5 +1,5 @@
-// A model of one's own: a class that names what it owns and says what it computes. Layers build their
-// parameters when they first see an input.
+// A custom model: a class that lists its members and defines its computation. Layers build their parameters
+// at their first call.
 #include <fmt/format.h>
 
 #include "isochron/isochron.h"

@@ -1,5 +1,5 @@
-// An op of one's own: mish(x) = x tanh(log(1 + e^x)), with a kernel in C++ and a gradient written in ops.
-// Once registered it is like any other: eager, captured, differentiated.
+// A custom op: mish(x) = x tanh(log(1 + e^x)), with a kernel in C++ and a gradient written in ops. Once
+// registered, it works like any other op: eager, captured, differentiated.
 #include <fmt/format.h>
 
 #include <array>
@@ -24,7 +24,7 @@ std::unique_ptr<graph::Kernel> make_mish(const graph::KernelRequest& request) {
   return std::make_unique<MishKernel>(request.inputs[0].shape.elems());
 }
 
-// The op's definition: shapes, dtypes (the kernel reads only what is accepted here) and gradient.
+// The op's definition: shapes, dtypes (the kernel sees only those accepted here) and gradient.
 graph::OpDef mish_row() {
   graph::OpDef op;
   op.name = "mish";

@@ -19,7 +19,8 @@ class Net : public nn::Module {
   nn::Dense head;
 };
 
-/// Trains what isn't frozen and returns the last loss. What is trainable counts when the step is captured.
+/// Trains the parameters that aren't frozen, and returns the last loss. Capture determines which parameters
+/// are trainable.
 double train_model(Net& net, optim::Optimizer optimizer, const Tensor& x, const Tensor& y, int steps) {
   auto step = capture([&](const Tensor& inputs, const Tensor& targets) {
     const Tensor loss = nn::mean_squared_error(net(inputs), targets);
@@ -47,7 +48,7 @@ int main() {
 
   Net net(2);
   net.build(x.spec());
-  // The heads differ in shape and are left out; without that option they would be an error.
+  // The heads differ in shape and are skipped; without this option that would be an error.
   const nn::LoadReport report = nn::load_weights(net, path, {.skip_mismatched = true});
   std::filesystem::remove(path);
   fmt::print("taken from the file:   {} tensors, but not {}\n", report.loaded,

@@ -1,5 +1,5 @@
 // The fit loop with callbacks: a learning rate that falls, training that ends when the validation no longer
-// improves, and a function of one's own at the end of every epoch.
+// improves, and a custom function at the end of every epoch.
 #include <fmt/format.h>
 
 #include "isochron/isochron.h"
@@ -20,10 +20,10 @@ int main() {
   train::Trainer trainer(model, nn::mean_squared_error, optimizer,
                          {train::metric("mae", nn::MeanAbsoluteError())});
 
-  // The learning rate is a slot of the captured step: changing it captures nothing anew.
+  // The learning rate is a slot of the captured step, so changing it needs no new capture.
   train::LearningRateScheduler schedule(
       optimizer, [](int epoch, double rate) { return epoch > 10 ? rate * 0.9 : rate; });
-  // Gives the parameters of the best epoch back at the end.
+  // Restores the parameters of the best epoch at the end.
   train::EarlyStopping stopping({.monitor = "val_loss", .patience = 5, .restore_best = &model});
   int small_errors = 0;
   train::LambdaCallback count({.on_epoch_end = [&](train::RunState&, const train::Results& results) {

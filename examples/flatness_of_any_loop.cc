@@ -1,6 +1,6 @@
 // Is my loop getting slower? A recorder around any C++ loop, with or without training in it, and its verdict.
-// The first loop sums its whole history in every iteration, as programs do that keep every loss in a list;
-// the second keeps a running sum.
+// The first loop sums its whole history in every iteration, like programs that keep every loss in a list. The
+// second loop keeps a running sum.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -14,7 +14,7 @@ constexpr double kSeconds = 2.2;  // a verdict needs two seconds and 64 windows
 constexpr double kLongest = 11;
 constexpr int kRuns = 3;
 
-/// Longer where the verdict is inconclusive, as it is when other programs keep the machine busy.
+/// Runs longer if the verdict is inconclusive, as when other programs keep the machine busy.
 template <typename Work>
 RunReport watch(const char* name, Work work) {
   Recorder recorder;
@@ -67,7 +67,6 @@ int main() {
   for (const RunReport& report : {keeps, running}) {
     fmt::print("{:<17} {}\n", report.name, verdict_text(report.time));
   }
-  // On a busy machine either may stay inconclusive, but the first never comes out as flat, nor the second as
-  // growing.
+  // On a busy machine either may stay inconclusive, but the first is never flat and the second never growing.
   return mean > 0 && keeps.time.kind != Flatness::kFlat && running.time.kind != Flatness::kGrowing ? 0 : 1;
 }

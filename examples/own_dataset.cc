@@ -1,5 +1,5 @@
-// A dataset of one's own: a CSV file becomes named tensors, `map` makes the elements that the model wants,
-// and a step takes them by name.
+// A custom dataset: a CSV file becomes named tensors, `map` makes the elements that the model needs, and a
+// step takes them by name.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -28,7 +28,7 @@ int main() {
   std::filesystem::remove(path);
   data::Dataset rows = data::from_tensor_slices({{"row", table.values}});
 
-  // An element comes and an element goes; names and shapes may change. Here it is a whole batch.
+  // `map` takes an element, here a whole batch, and returns another one, whose names and shapes may differ.
   const auto by_name = [&](const data::Element& batch) {
     const auto column = [&](const char* name) {
       return cast(narrow(batch["row"], 1, table.column(name), 1) / 50.0, DType::kF32);

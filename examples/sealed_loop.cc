@@ -1,5 +1,5 @@
 // Does my step allocate? A hand-written loop, sealed after warm-up: the first step that allocates, traces
-// anew or opens a file ends with an error that shows where. Here step 7 gets a batch of a different size.
+// again or opens a file ends with an error that shows where. Here step 7 gets a batch of a different size.
 #include <fmt/format.h>
 
 #include <vector>
@@ -11,7 +11,7 @@ using namespace isochron;
 
 using Step = Captured<Tensor (*)(const Tensor&, const Tensor&)>;
 
-/// One step of training, as a program would have it in a function of its own.
+/// One training step, in a separate function as in a real program.
 [[gnu::noinline]] float train_on(Step& step, const Tensor& features, const Tensor& targets) {
   return step(features, targets).item<float>();
 }
@@ -26,8 +26,7 @@ optim::Adam& optimizer() {
 }
 
 int main() {
-  const bool heap_seen =
-      allocations_counted();  // links what sees the heap, threads and files; not under sanitizers
+  const bool heap_seen = allocations_counted();  // counts heap, threads and files; not under sanitizers
   Step step = capture(+[](const Tensor& x, const Tensor& y) {
     const Tensor loss = nn::mean_squared_error(model()(x), y);
     optimizer().minimize(loss, model().parameters());

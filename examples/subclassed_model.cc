@@ -1,5 +1,5 @@
-// A model of one's own with more than one output and more than one way to be called, and a loop of one's own:
-// an autoencoder whose loss has two parts, whose gradients are clipped, and whose learning rate falls.
+// A custom model with several outputs and several ways to call it, and a hand-written loop: an autoencoder
+// whose loss has two parts, whose gradients are clipped, and whose learning rate falls.
 #include <fmt/format.h>
 
 #include "isochron/isochron.h"
@@ -13,7 +13,8 @@ class Autoencoder : public nn::Module {
         decoder_(nn::Dense(24, nn::Activation::kTanh), nn::Dense(width)) {}
 
   Tensor forward(const Tensor& x) override { return decoder_(encoder_(x)); }
-  /// Both results at once. A method beside `forward` enters the module first, so that names and paths hold.
+  /// Both results at once. A method other than `forward` must enter the module first, which gives names and
+  /// paths to its children.
   std::pair<Tensor, Tensor> encode_and_decode(const Tensor& x) {
     const Scope scope = enter();
     const Tensor code = encoder_(x);

@@ -1,6 +1,6 @@
-// Tied weights: one table serves a model of text as the vectors of its input and as the scores of its output.
-// A parameter that a model lists or uses twice is one parameter: its gradients are summed, an optimizer moves
-// it once, a file holds it once.
+// Tied weights: a text model uses one table both for the vectors of its input and for the scores of its
+// output. A parameter that a model lists or uses twice is still one parameter: its gradients are summed, an
+// optimizer updates it once, and a file contains it once.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 using namespace isochron;
 
 constexpr int64_t kLetters = 27;  // a to z and the space
-constexpr int64_t kSeen = 6;      // letters that the next one is told from
+constexpr int64_t kSeen = 6;      // letters from which the next one is predicted
 
 /// The next letter from the last six. x: (N, 6), scores (N, 27).
 class NextLetter : public nn::Module {

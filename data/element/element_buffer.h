@@ -55,7 +55,7 @@ class ElementBuffer {
   MemoryCharge charge_;  // for all below, and the buffer itself
   const Layout* layout_;
   std::vector<Ref<Storage>> storages_;
-  std::vector<std::vector<Tensor>> shapes_;  // for each tensor, one handle a shape seen, newest last
+  std::vector<std::vector<Tensor>> shapes_;  // for each tensor, one handle per shape seen, newest last
   Element element_;
 };
 

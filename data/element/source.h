@@ -18,7 +18,7 @@ class RowSource {
  public:
   virtual ~RowSource() = default;
 
-  /// Of every row; fixed.
+  /// The layout of every row; it never changes.
   virtual const Layout& layout() const = 0;
   virtual int64_t rows() const = 0;
   /// Writes the tensors of row `position.row` to the addresses `into`. May be called from several threads at
@@ -56,10 +56,10 @@ class StreamSource {
   /// One layout per signature that elements can have; the first is the usual one. Extents may be kAnyExtent;
   /// all layouts have the same names.
   virtual const std::vector<Layout>& layouts() const = 0;
-  /// Elements an epoch, kInfinite or kUnknown.
+  /// Elements per epoch, kInfinite or kUnknown.
   virtual int64_t size() const = 0;
   virtual std::unique_ptr<ElementStream> open() const = 0;
-  /// As RowSource's.
+  /// Like RowSource::fingerprint.
   virtual uint64_t fingerprint() const { return 0; }
 };
 

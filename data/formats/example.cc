@@ -45,7 +45,7 @@ bool has(const wire::Feature& feature, FeatureKind kind) {
 
 struct ExampleParser::Message {
   wire::Example example;
-  std::vector<const wire::Feature*> found;  // one a spec; null when absent
+  std::vector<const wire::Feature*> found;  // one per spec; null when absent
 };
 
 ExampleParser::ExampleParser(std::vector<FeatureSpec> specs)

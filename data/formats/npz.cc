@@ -85,7 +85,7 @@ Tensor read_entry(zip_t* archive, const zip_stat_t& entry, const std::string& wh
   std::vector<std::byte> content(entry.size);
   const std::unique_ptr<zip_file_t, CloseEntry> file(zip_fopen_index(archive, entry.index, 0));
   if (!file) fail_zip(zip_get_error(archive), here, "");
-  std::byte beyond;  // is asked for at the end, where checksum and size are compared
+  std::byte beyond;  // read at the end, when checksum and size are compared
   for (size_t done = 0;;) {
     const bool at_end = done == content.size();
     const zip_int64_t got = at_end ? zip_fread(file.get(), &beyond, 1)

@@ -409,7 +409,7 @@ requires(sizeof...(Tensors) >= 1 && (std::is_same_v<Tensors, Tensor> && ...))
   return TupleDataset<sizeof...(Tensors)>(Dataset(internal::numbered(tensors...)));
 }
 
-/// One element a row, named: `from_tensor_slices({{"images", images}, {"labels", labels}})`.
+/// One element per row, with names: `from_tensor_slices({{"images", images}, {"labels", labels}})`.
 inline Dataset from_tensor_slices(std::initializer_list<std::pair<std::string_view, Tensor>> sources) {
   return Dataset(Element(sources));
 }

@@ -122,7 +122,7 @@ class Loader {
   Layout result_;  // of any element
   std::unique_ptr<ElementSlots> element_slots_;
   std::vector<std::unique_ptr<Slot>> slots_;
-  std::unique_ptr<Cell[]> cells_;  // one a slot
+  std::unique_ptr<Cell[]> cells_;  // one per slot
 
   // The consumer's state, the order and the free slots each begin a cache line of their own: what one thread
   // writes all the time must not share a line with what another thread reads.

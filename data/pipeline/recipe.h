@@ -56,7 +56,7 @@ struct OrderStage {
   uint64_t salt = 0;       // place among these stages: keeps apart shuffles that share a seed
   int64_t rows = 1;        // source rows in a full element of the input
   int64_t odd_rows = 0;    // in an odd one; 0 where there is none
-  int64_t input_size = 0;  // elements of the input an epoch, kInfinite or kUnknown
+  int64_t input_size = 0;  // elements of the input per epoch, kInfinite or kUnknown
 };
 
 struct Recipe {
@@ -67,7 +67,7 @@ struct Recipe {
   std::vector<OrderStage> order;
   std::vector<Level> levels;
   int stages = 1;              // so far, the source included
-  int64_t size = 0;            // elements an epoch, kInfinite or kUnknown
+  int64_t size = 0;            // elements per epoch, kInfinite or kUnknown
   int64_t odd_rows = 0;        // source rows in the odd last batch; 0 without one
   bool odd_is_last = true;     // the odd batch is the last of the epoch and occurs once
   bool seekable = true;        // the order can seek to any element directly

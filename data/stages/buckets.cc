@@ -22,8 +22,8 @@ struct Buckets {
   Layout row;
   std::function<int64_t(const Element&)> length;
   BucketOptions options;
-  std::vector<double> padding;  // one number a tensor
-  std::vector<Layout> batches;  // one a bucket
+  std::vector<double> padding;  // one number per tensor
+  std::vector<Layout> batches;  // one per bucket
 };
 
 class BucketStream final : public ElementStream {

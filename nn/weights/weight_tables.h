@@ -22,7 +22,7 @@ Dims inverse(const Dims& permutation);
 /// The last axis in parts of these lengths.
 Tensors cut(const Tensor& x, std::span<const int64_t> lengths);
 
-/// The layer under its class. Throws kInvalidArgument where a class of one's own took the kind's name.
+/// The layer under its class. Throws kInvalidArgument if a user-defined class uses the name of this kind.
 template <typename Layer>
 const Layer& layer_as(const Module& module) {
   const auto* layer = dynamic_cast<const Layer*>(&module);

@@ -141,7 +141,8 @@ std::string shape_markup(const PlanPicture& picture, const Shape& shape) {
       shape.x0, shape.y1 - height, width, height, shape.kind, look, escape_markup(title_of(picture, shape)));
 }
 
-/// The line of live bytes, at most one step a unit of the drawing: the most of the kernels it stands for.
+/// The line of live bytes. It has at most one step per unit of the drawing, at the maximum over the kernels
+/// of that unit.
 std::string live_markup(const PlanPicture& picture, const Frame& frame) {
   std::vector<std::pair<int64_t, int64_t>> changes;  // when, by how much
   for (const PictureBuffer& buffer : picture.buffers) {

@@ -24,7 +24,7 @@
 //                       quantiles_ns, quiet: {iterations, total_ns, quantiles_ns}}]}]; quantiles at
 //                       (i + 0.5) / 64, of quiet iterations at (i + 0.5) / 16
 //       sample_iterations
-//       series          [{name, cumulative, values}], a value a sample
+//       series          [{name, cumulative, values}], one value per sample
 //       recent_spikes   [{iteration, duration_ns, usual_ns, owner, label}]; largest_spikes the same
 //       events          [{kind, name, text, at_s, duration_ns, before, after}]
 //       event_totals    {kind: {count, total_ns, longest_ns}}

@@ -1,5 +1,6 @@
 // The verdict: does a series (iteration time, resident set, a count) stay flat over a run, grow or shrink?
-// The recorder supplies the windows. `docs/flatness.md` gives method, sources and measured error rates.
+// The recorder supplies the windows. docs/flatness.md describes the method and its sources;
+// docs/flatness-error-rates.md has measured error rates.
 //
 // Four statistics of the windows' levels (level_change.h) measure by how much the series changed, each with
 // an interval. The verdict is an equivalence test: flat if every interval lies within the bound. The series

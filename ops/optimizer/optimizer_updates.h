@@ -17,9 +17,9 @@
 //   epsilon_outside_root            w -= r g / (sqrt(v) + epsilon)
 //   epsilon_within_norm             u = max(beta_2 u, |g| + epsilon);  w -= r / (1 - beta_1^t) * m / u
 //
-// Two lists, one number a parameter: parameter i learns at the rate r f, f from `rate_factors` (1 without
-// that list), and any rule begins with w -= r f d w for the decoupled weight decay d from `weight_decays`
-// (Loshchilov and Hutter: "Decoupled Weight Decay Regularization", ICLR 2019).
+// Two lists with one number per parameter: parameter i learns at the rate r f, f from `rate_factors` (1
+// without that list), and any rule begins with w -= r f d w for the decoupled weight decay d from
+// `weight_decays` (Loshchilov and Hutter: "Decoupled Weight Decay Regularization", ICLR 2019).
 #pragma once
 
 #include "isochron/graph/ir/op.h"
