@@ -16,7 +16,7 @@
 namespace isochron::observe {
 namespace {
 
-/// A level that rises in so many of seven steps, by so much in all, grows without any doubt.
+/// A level that rises in this many of seven steps, and by this much in total, certainly grows.
 constexpr double kSteadily = 6.0 / 7;
 constexpr double kPlainly = 1.2;
 constexpr double kMostInJumps = 0.75;
@@ -38,7 +38,7 @@ std::array<double, kPhaseCount> phase_means(std::span<const Window> windows) {
   return means;
 }
 
-/// Of all classes of steps together, each from its own first tenth to its last.
+/// The same for all classes of steps together, each from its own first tenth to its last.
 void add_phase_growth(Evidence& evidence, const RunReport& report) {
   std::map<int, std::vector<Window>> classes;
   for (const WindowReport& one : report.windows) classes[one.step_class].push_back(one.window);
@@ -207,7 +207,7 @@ std::optional<double> usual_rate(const RunReport& report, size_t samples, const 
   return median(rates);
 }
 
-/// What a total gains all along, and how much of it after the middle of the run.
+/// Sets the total gain of a series, and the share of it after the middle of the run.
 void add_regularity(RunReport& report, const SeriesReport& series) {
   const double seconds = std::max(1e-9, report.seconds);
   const auto rate =
@@ -225,7 +225,7 @@ void add_regularity(RunReport& report, const SeriesReport& series) {
                       (series.last - value_at(report, series, middle)) / gained);
 }
 
-/// The part of what `held` has gained that isn't in use.
+/// The part of the growth of `held` that isn't in use.
 void add_slack(Evidence& evidence, std::string name, std::string_view held, std::string_view used) {
   const double more_held = evidence.get(joined(held, "gained")).value_or(0);
   const double more_used = std::max(0.0, evidence.get(joined(used, "gained")).value_or(0));
@@ -239,9 +239,9 @@ struct Beginning {
   int64_t until = 0;          // iteration
 };
 
-/// By least squares over the means of windows, within the first half: what waits for room may do so in lumps,
-/// which medians don't see. Nothing when the halves of the rest differ by half or more: then it isn't a
-/// beginning that is unlike the rest.
+/// Found by least squares over the means of windows, within the first half. Means are used because waiting
+/// for a full queue may be concentrated in few iterations, which medians don't show. Empty if the two halves
+/// of the rest differ by half or more, since then the beginning isn't the exception.
 std::optional<Beginning> quick_beginning(std::span<const Window> windows) {
   constexpr size_t kLeastWindows = 16;
   constexpr double kLevel = 1.5;
@@ -289,7 +289,7 @@ void add_beginning(Evidence& evidence, const RunReport& report) {
     evidence.set("own_waits.more", (waits->last - until) / after - (until - waits->first) / before);
   }
   if (const SeriesReport* queue = report.find_series("queue_depth")) {
-    // By the first sample after it: a beginning may be over before there was another.
+    // Uses the first sample after the beginning, because there may be no earlier one.
     const auto& at = report.sample_iterations;
     const auto soon = std::lower_bound(at.begin(), at.end() - 1, beginning->until) - at.begin();
     const double full = queue->values[static_cast<size_t>(soon)];
@@ -345,7 +345,7 @@ SpikeWork work_of(const SpikeReport& spikes) {
   return spikes.label == kTookMemoryLabel ? SpikeWork::kTookMemory : SpikeWork::kOther;
 }
 
-/// Of the time, what the newest spikes of the owner that is told took beyond the usual.
+/// The share of the time that the newest spikes of the reported owner took beyond the usual duration.
 double owners_share(const SpikeReport& spikes) {
   double all = 0, own = 0;
   for (const SpikeRecord& spike : spikes.recent) {
@@ -377,8 +377,8 @@ void add_logs(RunReport& report) {
   report.evidence.set("logs.gained", logged(written->values.size() - 1) - logged(0));
 }
 
-/// In how much of the time the loop waits for its input, in the median of eight parts of the run: one long
-/// wait is no starvation.
+/// The share of the time that the loop waits for its input, in the median of eight parts of the run, so that
+/// a single long wait doesn't count.
 void add_steady_wait(Evidence& evidence, std::span<const Window> windows) {
   const size_t parts = std::min(kLevels, windows.size());
   if (parts == 0) return;
@@ -475,7 +475,7 @@ void add_evidence(RunReport& report) {
     evidence.set(joined(series.name, "in_jumps"), jumps);
     // Memory that is in use only for a moment, such as a save in progress, is no gain.
     if (levels) evidence.set(joined(series.name, "gained"), levels->back() - levels->front());
-    // A run too short for a verdict may still show it plainly.
+    // A run that is too short for a verdict may still show clear growth.
     const bool plain = series.verdict->kind == Flatness::kInconclusive && steadily >= kSteadily &&
                        jumps < kMostInJumps && series.last > kPlainly * std::max(1.0, series.first);
     const bool series_grows = series.verdict->kind == Flatness::kGrowing || plain;
@@ -504,7 +504,7 @@ void add_evidence(RunReport& report) {
     evidence.set("host_copies.bytes_each", evidence.get("host_copy_bytes.gained").value_or(0) / copies);
   }
   constexpr double kFaultNs = 500;
-  // Of what is usual: memory that is touched for the first time faults once.
+  // Counts only the usual rate, because memory that is touched for the first time faults once.
   const double faults = evidence.get("minor_faults.usual_per_iteration").value_or(0);
   evidence.set("minor_faults.share", faults * kFaultNs / mean);
   add_logs(report);
@@ -533,7 +533,7 @@ void add_evidence(RunReport& report) {
 }
 
 void name_causes(RunReport& report) {
-  // Below, they slow nothing worth a word. What is saved costs a core for a while, also in the background.
+  // Below this, the effect isn't worth reporting. Saving occupies a core for a while, even in the background.
   constexpr double kLeastShare = 0.02, kLeastShareOfSaving = 0.05, kLeastSeconds = 0.3;
   report.causes = attribute(report.evidence);
   for (Cause& cause : report.causes) {

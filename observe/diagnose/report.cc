@@ -45,8 +45,8 @@ FlatnessVerdict judge_windows(const RunData& data) {
   return judge_classes(inputs, data.options.time);
 }
 
-/// malloc takes memory ahead and gives it back in pieces of less than this. A resident set that gains no
-/// more, while what is handed out is level, has grown by nothing that the program holds.
+/// malloc takes memory in advance, and returns it in pieces smaller than this. If the resident set gains no
+/// more than this while the memory in use stays level, the program doesn't hold more.
 constexpr double kHeapPieces = 1 << 20;
 
 std::vector<SeriesReport> judge_series(const RunData& data) {
@@ -87,8 +87,8 @@ std::vector<SeriesReport> judge_series(const RunData& data) {
   return result;
 }
 
-/// The usual gap where nearly all are about as long: a pool's chunk lasts for 404 iterations, or 405, and
-/// `find_period` asks for one that is exact. None of fewer than six happenings.
+/// The usual gap between events, if nearly all gaps are about equal: a pool's chunk may last for 404 or 405
+/// iterations, while `find_period` requires an exact period. nullopt for fewer than six events.
 std::optional<Period> nearly_even(std::span<const int64_t> iterations) {
   constexpr size_t kLeast = 6;
   constexpr double kShortest = 50, kTolerance = 0.02, kShare = 0.8;
@@ -137,8 +137,7 @@ SpikeReport summarize_spikes(const RunData& data) {
   };
   own(*costliest);
   if (report.period || !report.label.empty()) return report;
-  // What interrupts a program at any time may cost more than what the program itself does on a beat, and has
-  // no name there.
+  // Random interruptions may cost more than periodic work of the program, but have no name.
   constexpr double kLeastPart = 0.25;
   double most = kLeastPart * costliest->second.excess_ns;
   for (const auto& group : groups) {
@@ -150,8 +149,8 @@ SpikeReport summarize_spikes(const RunData& data) {
   return report;
 }
 
-/// What the run took beyond what it would have, had every iteration gone on as in the first tenth after the
-/// `warmup` windows.
+/// The time that the run took beyond the time that it would have taken at the speed of the first tenth after
+/// the `warmup` windows.
 double drift_seconds(const RunData& data, size_t warmup) {
   double ns = 0;
   for (const ClassData& one : data.classes) {
@@ -244,7 +243,7 @@ RunReport make_report(const RunData& data, FlatnessVerdict time) {
   for (const ClassData& one : data.classes) {
     for (const Window& window : one.windows) report.windows.push_back({one.step_class, window});
   }
-  // A first tenth on a machine that was slow just then leaves no growth to sum up.
+  // If the machine was slow during the first tenth, the sum isn't positive.
   const double drift = drift_seconds(data, static_cast<size_t>(report.time.warmup_windows));
   if (report.time.kind == Flatness::kGrowing && drift > 0) report.drift_seconds = drift;
   report.evidence = data.options.facts;

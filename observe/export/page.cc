@@ -59,7 +59,7 @@ constexpr std::array<std::string_view, kPhaseCount> kPhaseColors = {
     "#e8a33d", "#c061cb", "#3987e5", "#2ea583", "#8d99a6",
     "#d9544f", "#7a6cc9", "#5fb7c9", "#c7a17a", "#b0b7bf"};
 
-/// Of a window's quantiles the one nearest to 95 %.
+/// The index of a window's quantile that is nearest to 95 %.
 constexpr size_t kNearlyAll = 60;
 
 Plot time_plot(const RunReport& report) {
@@ -82,7 +82,7 @@ Plot time_plot(const RunReport& report) {
   const double high =
       std::max({std::ranges::max(medians.y), std::ranges::max(means.y), std::ranges::max(nearly_all.y)});
   plot.log_y = low > 0 && high > 10 * low;
-  // From zero, so that an even run looks even.
+  // The axis starts at zero, so that small changes look small.
   if (!plot.log_y) plot.series.push_back({.name = {}, .x = {medians.x.front()}, .y = {0}, .line = false});
   plot.series.push_back(std::move(medians));
   plot.series.push_back(std::move(means));
@@ -90,7 +90,7 @@ Plot time_plot(const RunReport& report) {
   return plot;
 }
 
-/// Levels that hold memory or disk, and hold any.
+/// Levels of memory or disk that aren't always zero.
 Plot memory_plot(const RunReport& report) {
   constexpr std::pair<std::string_view, std::string_view> kShown[] = {{"rss_bytes", "resident"},
                                                                       {"bytes_in_use", "tensors"},
@@ -114,7 +114,7 @@ Plot memory_plot(const RunReport& report) {
   return plot;
 }
 
-/// Mean time of an iteration in each window, by phase, one upon the other.
+/// Mean time of an iteration in each window, by phase, stacked.
 Plot phases_plot(const RunReport& report) {
   Plot plot{.title = "Where the time of an iteration goes, over the run",
             .x_label = "iteration",
@@ -220,7 +220,7 @@ std::string allocations_markup(const RunReport& report) {
   return text + fmt::format("{:.4g} from the system.</p>\n", report.system_allocations_per_step);
 }
 
-/// Spikes over the run, by owner, with what is usual.
+/// Spikes over the run by owner, with the usual duration.
 Plot spike_plot(const RunReport& report) {
   Plot plot{.title = "Spikes by their owner",
             .x_label = "iteration",
@@ -253,7 +253,7 @@ Plot spike_plot(const RunReport& report) {
   return plot;
 }
 
-/// Signatures that captured functions were traced for, side by side with the ones before, and their cost.
+/// The signatures for which captured functions were traced, next to the previous ones, and the cost.
 std::string traces_markup(const RunReport& report) {
   const EventTotals& all = report.events.of(EventKind::kTrace);
   if (all.count == 0) return "";

@@ -17,14 +17,15 @@
 namespace isochron::observe {
 namespace {
 
-/// Before any is left out, so many iterations are timed, which tell what timing costs.
+/// This many iterations are timed before any is skipped, to measure the cost of timing.
 constexpr int64_t kAllTimed = 64;
-/// However short they are, one in so many is timed.
+/// At least one of this many iterations is timed, however short they are.
 constexpr double kMostUntimed = 1000;
-/// Timing has twice its share at the beginning, one and a half of it after so long, and ever less: short runs
-/// have enough windows, and long ones pay little.
+/// Timing starts with twice its share, has one and a half times its share after this time, and then ever
+/// less. So short runs get enough windows, and long runs pay little.
 constexpr double kEarlyNs = 1e8;
-/// What an iteration must have taken from the system to be slow because of it: its pages are touched then.
+/// The least number of bytes taken from the system that can make an iteration slow, because their pages are
+/// touched then.
 constexpr int64_t kTakenBytes = int64_t{1} << 20;
 
 int64_t reserved_bytes() {
@@ -58,7 +59,8 @@ Recorder::Recorder(RecorderOptions options)
       own_sensors_(options_.sensors == nullptr ? std::make_unique<Sensors>() : nullptr),
       sensors_(own_sensors_ ? *own_sensors_ : *options_.sensors) {
   windows_.resize(static_cast<size_t>(options_.classes));
-  // Resized, not only reserved: their pages must be resident before the first step. `restart` empties them.
+  // Resized, not only reserved, so that their pages are resident before the first step. `restart` empties
+  // them.
   samples_.resize(kMaxSamples);
   recent_spikes_.resize(kMaxRecentSpikes);
   largest_spikes_.resize(kMaxLargestSpikes + 1);
@@ -70,8 +72,8 @@ Recorder::Recorder(RecorderOptions options)
 }
 
 void Recorder::calibrate() {
-  // In batches, after a first that makes windows long and closing them rare; the cheapest one counts, for the
-  // others were interrupted.
+  // Measures several batches, after a first one that makes windows long, so that closing them is rare. The
+  // cheapest batch counts, because the others were interrupted.
   constexpr int kBatches = 16, kIterations = 512;
   const auto hook = std::exchange(options_.heap_allocations, nullptr);
   const auto clock = std::exchange(options_.clock, now_ns);
@@ -187,14 +189,15 @@ void Recorder::end_timed() {
   if (options_.timing_share > 0) draw_untimed();
 }
 
-/// Of a timed iteration. Where the next one isn't, the time between them costs another look at the clock.
+/// The cost of a timed iteration. If the next iteration isn't timed, the time between them needs one more
+/// read of the clock.
 double Recorder::timed_cost_ns() const {
   const double scopes = static_cast<double>(scopes_) / static_cast<double>(std::max<int64_t>(1, timed_here_));
   const bool all = totals_.timed_iterations == totals_.iterations;
   return iteration_cost_ns_ + scope_cost_ns_ * (scopes + (all ? 0 : 0.5));
 }
 
-/// Of an iteration on average.
+/// The mean cost of an iteration.
 double Recorder::timing_cost_ns() const {
   const auto all = static_cast<double>(std::max<int64_t>(1, totals_.iterations));
   const auto timed = static_cast<double>(totals_.timed_iterations);
@@ -218,7 +221,7 @@ void Recorder::draw_untimed() {
   untimed_left_ = std::llround(2 * (std::min(every, kMostUntimed) - 1) * fraction);
 }
 
-/// Bytes that came or went since the last mark belong to the present phase.
+/// Counts the bytes allocated or freed since the last mark as the present phase's.
 void Recorder::charge_memory() {
   const int64_t own = own_bytes(), all = counter_value(Counter::kBytesInUse);
   const int64_t by_own = own - std::exchange(own_bytes_mark_, own);
@@ -226,7 +229,7 @@ void Recorder::charge_memory() {
   inspected_.gained_elsewhere_bytes += all - std::exchange(bytes_mark_, all) - by_own;
 }
 
-/// This iteration is looked at: what costs too much to be done for each.
+/// Inspects this iteration in ways that are too expensive for every iteration.
 void Recorder::begin_look() {
   looking_ = true;
   own_bytes_mark_ = own_bytes();
@@ -260,7 +263,7 @@ void Recorder::note_tracing(int64_t traces) {
   traced_ = traced;
 }
 
-/// What this iteration did that isn't in every one; null for nothing.
+/// The label of something unusual that this iteration did; null if there is nothing.
 const char* Recorder::label_of_happening() const {
   if (traced_) return kTracedLabel;
   const bool wrote = weight_bytes_of_this_thread() != own_weights_mark_;
@@ -337,7 +340,8 @@ void Recorder::note_spike(int64_t duration_ns, const WindowSeries& series) {
   if (recent_spikes_.size() < kMaxRecentSpikes) {
     recent_spikes_.push_back(spike);
   } else {
-    // The oldest goes. Where it is their number doesn't tell, for an earlier process' spikes aren't here.
+    // Drops the oldest. Its place can't be computed from the number of spikes, because those of an earlier
+    // process aren't stored here.
     *std::ranges::min_element(recent_spikes_, {}, &Spike::iteration) = spike;
   }
   ++totals_.spikes;
@@ -392,8 +396,8 @@ void Recorder::sample() {
   const int64_t end = options_.clock();
   sampling_ns_ += static_cast<double>(end - begin);
   sample_cost_.add(end - begin - slow_ns);
-  // As many as a verdict needs come soon, by the cheapest so far; later ones by the mean, in which one that
-  // was interrupted counts for little.
+  // The first samples, as many as a verdict needs, are spaced by the cheapest cost so far. Later ones are
+  // spaced by the mean cost, on which an interrupted sample has little influence.
   const double cost_ns =
       samples_.size() < kSoonSamples ? static_cast<double>(sample_cost_.cheapest_ns) : sample_cost_.mean_ns();
   next_sample_ns_ = end + std::max<int64_t>(sample_interval_ns_, spacing_ns(cost_ns));

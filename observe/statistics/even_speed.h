@@ -13,8 +13,7 @@ bool waits(const FlatnessInput& input);
 /// the run: whether the means are corrected by the kernel's means or in the same way as the medians; whether
 /// waiting for a core affects all iterations or a few; whether disturbed windows are corrected well enough to
 /// be judged with the others; and whether the undisturbed iterations alone are enough. The widths of the
-/// intervals decide; they don't depend on the change. `least`: the exponent with which steps follow the
-/// kernel if the windows show none.
+/// intervals decide; they don't depend on the change. `least`: see EvenSpeedOptions.
 FlatnessVerdict judge_at_even_speed(const FlatnessInput& input, const FlatnessOptions& options, double least);
 
 }  // namespace isochron::observe

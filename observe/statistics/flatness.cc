@@ -71,14 +71,15 @@ FlatnessVerdict judge_reference(const FlatnessInput& input, const FlatnessOption
   return judge_series(reference, options);
 }
 
-/// True when the kernel took longer and longer.
+/// Whether the kernel slowed down steadily.
 bool reference_slowed(const FlatnessInput& input, const FlatnessOptions& options) {
   return std::ranges::any_of(judge_reference(input, options).estimates,
                              [](const ChangeEstimate& estimate) { return estimate.low > 0; });
 }
 
-/// Checks whether a run is flat only because the machine became faster. Such a run is growing if the windows
-/// show that the program follows the machine, else inconclusive. `verdict` is flat as measured.
+/// Checks whether a run is flat only because the machine became faster. `verdict` is flat as measured. The
+/// result is growing if the correction by the measured exponents finds growth, inconclusive if only the
+/// correction with exponents of at least 1 does, and otherwise `verdict`.
 FlatnessVerdict doubt_beside_a_faster_machine(FlatnessVerdict verdict, const FlatnessInput& input,
                                               const FlatnessOptions& options) {
   const FlatnessVerdict reference = judge_reference(input, options);

@@ -14,7 +14,7 @@ struct ReferenceSeries {
 };
 
 struct EvenSpeedOptions {
-  double least = 0;   // the exponent if the series shows none
+  double least = 0;   // lower limit of the exponent for small changes, the default for larger ones
   double errors = 0;  // standard errors that the exponents are moved up by
 };
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kWarmSteps = 100, kFirstPower = 1000;
 
-/// Threads of the process, whoever made them.
+/// The number of threads of the process, including those of libraries.
 int64_t all_threads() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
@@ -64,7 +64,7 @@ void MemoryWatch::take(std::string name, int64_t step) {
 void MemoryWatch::find_next(int64_t step) {
   constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
   next_step_ = kNever;
-  if (moments_.size() + 3 > kMaxMoments) return;  // room is left for the end, and that of warm-up
+  if (moments_.size() + 3 > kMaxMoments) return;  // leaves room for the moments at the end and after warm-up
   if (steps_.empty()) {
     for (next_step_ = kFirstPower; next_step_ <= step && next_step_ < kNever / 10;) next_step_ *= 10;
     return;
@@ -75,7 +75,7 @@ void MemoryWatch::find_next(int64_t step) {
 
 void MemoryWatch::on_train_begin(RunState& run) {
   moments_.clear();
-  static_cast<void>(memory_moment("", 0));  // allocates now what taking a moment needs
+  static_cast<void>(memory_moment("", 0));  // allocates in advance the memory that taking a moment needs
   first_epoch_ = 0;
   warm_step_ = 0;
   find_next(run.total_steps);

@@ -29,18 +29,18 @@ constexpr int kTrials = 15;
 constexpr int64_t kFastProductNs = 2'000'000;
 constexpr int kLeastRounds = 5;
 
-/// Calls whose times show what the machine can do.
+/// Calls whose times show the machine's limits.
 class LimitTrials {
  public:
   LimitTrials(size_t working_set_bytes, Device device, DType half)
       : gpu_(device.is_cpu() ? nullptr : cuda::gpu(device)) {
     const int64_t side = device.is_cpu() ? 768 : 4096;
-    // Small ones stay in a core's own cache, large ones leave less to packing.
+    // Small products stay in a core's own cache; in large ones, packing has a smaller share.
     for (const int64_t one : {side / 3, 2 * side / 3, side})
       products_.push_back(product(one, DType::kF32, device));
     if (is_half(half)) {
       for (const int64_t one : {2 * side / 3, side}) half_products_.push_back(product(one, half, device));
-      // Where units for 16 bits are fast enough for packing to show in a product of that size.
+      // For machines whose 16-bit units are so fast that packing is noticeable in a product of that size.
       if (timed_ns(half_products_.back()) < kFastProductNs)
         half_products_.push_back(product(2 * side, half, device));
     }
@@ -65,7 +65,7 @@ class LimitTrials {
   int runs() const { return runs_; }
   int64_t spent_ns() const { return spent_ns_; }
 
-  /// At the medians.
+  /// Computes the limits from the medians.
   MachineLimits limits() const {
     MachineLimits limits;
     limits.flops_per_ns = fastest(products_);
@@ -121,7 +121,7 @@ class LimitTrials {
   int64_t spent_ns_ = 0;
 };
 
-/// What a node's kernel is held against.
+/// The kind of limit that applies to a node's kernel.
 struct Kind {
   bool elements = false;  // element functions and reductions: the bandwidth alone
   bool product = false;   // on tensor cores where the precision allows them
@@ -139,7 +139,7 @@ Kind kind_of(const graph::Node& node) {
   return kind;
 }
 
-/// One for each instruction.
+/// The kinds of all instructions.
 std::vector<Kind> kinds_of(const graph::Plan& plan, const graph::Graph& graph) {
   std::unordered_map<std::string, Kind> by_name;
   for (const auto& node : graph.nodes()) by_name.emplace(node->name(), kind_of(*node));
@@ -162,7 +162,7 @@ DType half_dtype(const graph::Graph& graph) {
   return DType::kF32;
 }
 
-/// The content of all that a graph reads and updates by reference, which the destructor puts back.
+/// A copy of all content that a graph reads and updates by reference; the destructor restores it.
 class KeptState {
  public:
   explicit KeptState(const graph::Graph& graph) {

@@ -199,7 +199,7 @@ void Trainer::Fit::begin_epoch() {
 void Trainer::Fit::train_epoch() {
   if (fetch_due_) fetch();
   const bool any = parallel_ == nullptr || parallel_->own_steps() > 0;
-  // An epoch that goes on from a checkpoint may be at the end of its pass already.
+  // An epoch that is resumed from a checkpoint may already be at the end of its pass.
   if (any && (!at_ || (*at_ == std::default_sentinel && (counted_ || run_.step == 0)))) begin_data();
   if (any) train_steps();
   if (parallel_ == nullptr || !run_.stop_reason.empty()) return;
@@ -248,7 +248,7 @@ Seal* Trainer::Fit::enforced_seal() {
 /// One iteration: the steps of one call, then the fetch of the next batch. Checkpoints are saved between the
 /// two, when the position of the dataset is still just after the last batch trained on.
 void Trainer::Fit::train_and_fetch() {
-  // A recorder that lets this one pass untimed has its reasons.
+  // The recorder may skip the timing of this iteration.
   const bool timed = recorder_ == nullptr || recorder_->timed();
   const int64_t began_ns = timed ? now_ns() : 0;
   int64_t steps = 0, updates = 0;

@@ -1,4 +1,4 @@
-// What a fit saves, and how it goes on from that.
+// What a fit saves, and how it resumes.
 #include <algorithm>
 
 #include "isochron/backends/common/choices.h"

@@ -19,7 +19,8 @@ void require_finite_pass(const data::Dataset& dataset, std::string_view where) {
           "the dataset has no end; limit a pass with take()");
 }
 
-/// Both go through one model by place: exchanged names would train on one thing and be judged on another.
+/// Training and validation data pass through one model by position. With exchanged names, the model would be
+/// trained on one tensor and evaluated on another.
 void require_same_names(const std::vector<std::string>& train, const std::vector<std::string>& validation) {
   const auto common = static_cast<std::ptrdiff_t>(std::min(train.size(), validation.size()));
   require(std::equal(train.begin(), train.begin() + common, validation.begin()), ErrorCode::kInvalidArgument,
@@ -27,7 +28,8 @@ void require_same_names(const std::vector<std::string>& train, const std::vector
           fmt::join(train, ", "), fmt::join(validation, ", "));
 }
 
-/// A fit of ranks reads data of its own: what is read of the caller's afterwards begins where those ended.
+/// A fit of several ranks reads its own datasets. Afterwards the caller's dataset continues where those
+/// ended.
 struct EpochsRead {
   const data::Dataset& own;
   data::Dataset& callers;
