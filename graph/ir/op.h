@@ -121,7 +121,7 @@ struct OpDef {
   /// Whether output `o` may be written over input `i`. Null: never.
   bool (*may_alias)(const OpCall&, int output, int input) = nullptr;
   bool random = false;       // two calls with equal inputs are still two draws: exempt from CSE
-  bool side_effect = false;  // kept even if nobody reads its result (print, assert)
+  bool side_effect = false;  // kept even if nobody reads its result (print, check_numerics)
   bool collective = false;   // all ranks run it in the same order: not in loops and branches; a side effect
   bool skips_unused_outputs = false;  // the kernel accepts null for an output that nobody reads
   /// For a collective that other nodes needn't wait for: the row that starts it and returns bytes in flight,
