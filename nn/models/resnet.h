@@ -71,11 +71,11 @@ class ResNet : public Module {
   Dense classifier_;
 };
 
-/// What torchvision.models.resnet calls a tensor of these networks, for weights published under its names
-/// ("layer2.0.conv1.weight", "fc.bias"); from the name under Convention::kPyTorch:
+/// Converts the name of a tensor under Convention::kPyTorch to its name in torchvision.models.resnet, such as
+/// "layer2.0.conv1.weight" or "fc.bias", for weights that are published under these names:
 ///   load_weights(model, "resnet50.safetensors",
-///                {.naming = {.convention = Convention::kPyTorch, .rename =
-///                torchvision_names(model.options())}});
+///                {.naming = {.convention = Convention::kPyTorch,
+///                            .rename = torchvision_names(model.options())}});
 /// Throws kInvalidArgument for a name that isn't of such a network.
 std::function<std::string(const std::string& name)> torchvision_names(const ResNetOptions& options);
 

@@ -8,8 +8,12 @@
 //       for (Module& block : blocks_) y = block(y, mask);
 //       return y;
 //     }
-//     void members(nn::Members& list) override { list("blocks", blocks_); }  // "blocks/0/...",
-//     "blocks/1/..."
+//     // Paths: "blocks/0/...", "blocks/1/..."
+//     void members(nn::Members& list) override { list("blocks", blocks_); }
+//
+//    private:
+//     nn::ModuleList blocks_;
+//   };
 #pragma once
 
 #include <concepts>

@@ -7,10 +7,10 @@
 //   settings {name: text}
 //   parts    [{heading, blocks, run?, memory?, plan?, kernels?}], in the page's order; the last three as
 //            memory_report.h, plan_picture.h and kernel_table.h write them
-//     blocks [{kind: "result" | "text" | "small" | "code", text} | {kind: "table", title, columns, rows:
-//     [[text]],
-//            own_row, says} | {kind: "plot", title, x_label, y_label, log_x, log_y, whole_x, filled, series:
-//            [{name, x, y, line, markers, dashed}], marks: [{x, label}]}]
+//     blocks [{kind: "result" | "text" | "small" | "code", text} |
+//            {kind: "table", title, columns, rows: [[text]], own_row, says} |
+//            {kind: "plot", title, x_label, y_label, log_x, log_y, whole_x, filled,
+//            series: [{name, x, y, line, markers, dashed}], marks: [{x, label}]}]
 //     run, times in ns, whole numbers unless said otherwise:
 //       name, durations_only (another program's iterations; only times are known), allocations_counted
 //       totals          {iterations, timed_iterations, warmup_iterations, warmup_ns, total_ns, elapsed_ns,
@@ -18,11 +18,11 @@
 //                       heap_allocations_beside, allocating_iterations, spikes, spike_excess_ns,
 //                       spikes_by_owner, spike_excess_by_owner_ns}
 //       quantiles_ns    {p50, p99, p999}, numbers
-//       classes         [{class, total_ns, window_iterations, windows: [{first, last, iterations, passed,
-//       total_ns,
-//                       max_ns, phase_ns, reference: [count, disturbed, total_ns, disturbed_ns], waited_ns,
-//                       quantiles_ns, quiet: {iterations, total_ns, quantiles_ns}}]}]; quantiles at
-//                       (i + 0.5) / 64, of quiet iterations at (i + 0.5) / 16
+//       classes         [{class, total_ns, window_iterations,
+//                       windows: [{first, last, iterations, passed, total_ns, max_ns, phase_ns,
+//                       reference: [count, disturbed, total_ns, disturbed_ns], waited_ns, quantiles_ns,
+//                       quiet: {iterations, total_ns, quantiles_ns}}]}]; quantiles at (i + 0.5) / 64, of
+//                       quiet iterations at (i + 0.5) / 16
 //       sample_iterations
 //       series          [{name, cumulative, values}], one value per sample
 //       recent_spikes   [{iteration, duration_ns, usual_ns, owner, label}]; largest_spikes the same
@@ -32,11 +32,10 @@
 //       machine         {cpu, cores, usable_cores, core_quota, memory_bytes, memory_limit_bytes,
 //                       transparent_huge_pages, governor, kernel, virtual_machine, isa}
 //       turns           {before, after: [[iterations, median_ns, usual_ns, of the twin the same]]}, numbers;
-//                       absent in runs of before
-//       ranks           null, or as rank_map.h writes it; absent in runs of before
+//                       absent in older records
+//       ranks           null, or as rank_map.h writes it; absent in older records
 //       time, levels    {bound, confidence, series, min_windows, min_seconds, max_warmup, replicates, seed}:
-//       how it is
-//                       judged
+//                       the options of the verdicts
 //       facts           {name: number}, evidence that the caller had
 // Lists by phase have one number per phase, in the order of windows.h.
 #pragma once
