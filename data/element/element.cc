@@ -37,7 +37,8 @@ TensorSpec spec_of(DType dtype, std::initializer_list<int64_t> extents) {
   return spec;
 }
 
-// By way of the empty element: what has been added is let go of when a later one is refused.
+// Delegates to the default constructor, so that the fields added so far are destroyed if a later one is
+// rejected.
 Element::Element(std::initializer_list<std::pair<std::string_view, Tensor>> fields) : Element() {
   for (const auto& [name, tensor] : fields) add(name, tensor);
 }

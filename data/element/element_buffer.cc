@@ -12,7 +12,7 @@ namespace isochron::data {
 
 namespace {
 
-/// A block that counts as what the pipeline's allocator gives.
+/// A block that counts as memory of the pipeline's allocator.
 struct ChargedBlock {
   ChargedBlock(std::shared_ptr<cuda::Gpu> gpu, size_t bytes) : charge(bytes), block(std::move(gpu), bytes) {}
   MemoryCharge charge;
@@ -21,7 +21,7 @@ struct ChargedBlock {
 
 }  // namespace
 
-/// Memory that grows; its tensors see the front of it.
+/// Memory that grows; its tensors use the front of it.
 class ElementBuffer::BufferStorage final : public Storage {
  public:
   explicit BufferStorage(std::shared_ptr<cuda::Gpu> gpu) : Storage(nullptr, 0), gpu_(std::move(gpu)) {}
@@ -38,7 +38,7 @@ class ElementBuffer::BufferStorage final : public Storage {
   std::string owner() const override { return "the next element of its dataset"; }
 
  private:
-  /// False where the system has no such memory: the copy goes by way of other memory then.
+  /// False if the system has no such memory; the copy then uses other memory.
   bool pin(size_t bytes) {
     try {
       pinned_ = std::make_unique<ChargedBlock>(gpu_, bytes);
@@ -56,12 +56,12 @@ class ElementBuffer::BufferStorage final : public Storage {
   std::unique_ptr<ChargedBlock> pinned_;  // instead, for copies to gpu_
 };
 
-// What a tensor of a buffer takes beside its content: the storage and the places of both in lists; the pool's
-// own line for its block and what is rounded up there.
+// The overhead of a tensor in a buffer: the storage, its entries in lists, and the pool's header and
+// rounding.
 constexpr size_t kPoolBlockBytes = 2 * kCpuAlignment;
 const size_t ElementBuffer::kTensorBytes = sizeof(BufferStorage) + kHeapBlockBytes + sizeof(Ref<Storage>) +
                                            sizeof(std::vector<Tensor>) + kPoolBlockBytes;
-// And each handle on it.
+// The overhead of each handle to it.
 constexpr size_t kHandleBytes = sizeof(TensorImpl) + kHeapBlockBytes + sizeof(Tensor);
 
 ElementBuffer::ElementBuffer(const Layout& layout, std::shared_ptr<cuda::Gpu> gpu)
@@ -100,7 +100,7 @@ std::byte* ElementBuffer::room(int index, const Shape& shape) {
   return tensor.raw();
 }
 
-/// A handle on tensor `index` that has not had this shape, or had it too long ago.
+/// A handle to tensor `index` for a shape that it hasn't had, or had too long ago.
 Tensor& ElementBuffer::handle_for(size_t index, const TensorSpec& spec) {
   std::vector<Tensor>& known = shapes_[index];
   if (known.size() == kMaxShapes) {
@@ -118,7 +118,7 @@ Tensor& ElementBuffer::handle_for(size_t index, const TensorSpec& spec) {
     known.erase(known.begin());
   }
   if (known.size() == known.capacity()) {
-    // Twice as many, as the vector does; those that it has now were charged for.
+    // The vector doubles its capacity; its present entries have been charged already.
     const size_t more = std::max<size_t>(1, known.size());
     charge_.add(more * kHandleBytes + (known.empty() ? kHeapBlockBytes : 0));
     known.reserve(known.size() + more);

@@ -27,7 +27,7 @@ std::string_view trimmed(std::string_view text) {
 
 constexpr size_t kBlockBytes = size_t{1} << 18;  // of a table that is being read
 
-/// The beginning of a field that may hold anything, fit for a terminal.
+/// The beginning of a field, escaped for a terminal.
 std::string shown(std::string_view text) {
   constexpr size_t kMost = 40;
   std::string result(text.substr(0, kMost));
@@ -106,8 +106,8 @@ bool CsvReader::next(std::span<double> row) {
 
 namespace {
 
-/// What a number too large or too small for f64 is: infinity or 0. In the C locale, whatever the program's
-/// is.
+/// Converts a number that is too large or too small for f64: to infinity or 0. Uses the C locale, whatever
+/// the program's locale is.
 double beyond_range(std::string_view text) {
   static const locale_t plain = ::newlocale(LC_ALL_MASK, "C", nullptr);
   return ::strtod_l(std::string(text).c_str(), nullptr, plain);
@@ -169,7 +169,8 @@ CsvTable read_csv(const std::filesystem::path& path, const CsvOptions& options) 
   }
   table.values = empty({DType::kF64, {static_cast<int64_t>(rows), static_cast<int64_t>(columns)}}, "csv");
   std::byte* to = table.values.raw();
-  for (size_t copied = 0, at = 0; copied < rows; ++at) {  // a block at a time, so that nothing is held twice
+  for (size_t copied = 0, at = 0; copied < rows;
+       ++at) {  // block by block, so that no content is in memory twice
     const size_t count = std::min(block_rows, rows - copied);
     std::memcpy(to, blocks[at].get(), count * row_bytes);
     blocks[at].reset();

@@ -21,7 +21,7 @@ int CsvScanner::peek_char() {
   return bytes.empty() ? kEnd : std::to_integer<int>(bytes[0]);
 }
 
-/// Passes over empty lines, counting them, up to the next row; false when there is none.
+/// Skips and counts empty lines up to the next row; false if there is none.
 bool CsvScanner::find_row() {
   if (stream_.position() == 0) {
     const auto begin = stream_.peek();
@@ -71,7 +71,7 @@ void CsvScanner::append(std::string_view text) {
   row_ += text;
 }
 
-/// Takes one field; true when the row ends with it.
+/// Reads one field; true if the row ends with it.
 bool CsvScanner::next_field() {
   if (row_.size() == (ends_.empty() ? 0 : ends_.back()) && peek_char() == '"') take_quoted();
   const size_t quoted = row_.size();  // carriage returns inside of quotes belong to the field

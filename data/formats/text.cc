@@ -46,7 +46,7 @@ void find_below(const fs::path& folder, const TextOptions& options, std::vector<
   found.insert(found.end(), here.begin(), here.end());
 }
 
-/// All files' bytes, and what reading them holds at most: both parts, the tokens made of them, and the
+/// The bytes of all files, and the most memory that reading them takes: for both parts, their tokens, and the
 /// largest file.
 struct Sizes {
   uint64_t total = 0, largest = 0;
@@ -74,7 +74,7 @@ std::vector<Source> find_sources(std::span<const fs::path> places, const TextOpt
   return found;
 }
 
-/// Nothing when it is no text and was only found in a folder.
+/// Empty if the file isn't text and was only found in a folder.
 std::optional<Bytes> read_source(const Source& source, const TextOptions& options) {
   Bytes bytes = read_regular_file(source.path, options.limit_bytes);
   const auto nul = std::ranges::find(bytes, std::byte{0});

@@ -75,8 +75,8 @@ void TokenFile::read_window(int64_t start, std::span<std::byte> into) const {
           file_.path().native(), "token {} and the {} after it lie outside the {} tokens", start, count,
           tokens_);
   const uint64_t offset = options_.header_bytes + static_cast<uint64_t>(start) * stored;
-  // As the file has them they need no more room than the result; from its end they are widened in place, none
-  // being written over before it is read.
+  // The tokens in the file aren't larger than those in the result. They are widened in place from the end, so
+  // none is overwritten before it is read.
   const auto packed = into.last(static_cast<size_t>(count) * stored);
   file_.read_at(offset, packed);
   const std::byte* from = packed.data();

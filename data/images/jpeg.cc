@@ -16,9 +16,10 @@ extern "C" {
 namespace isochron::data::internal {
 namespace {
 
-// A bit a block of 8 x 8 is the least that Huffman coding spends, on the block's mean.
+// Huffman coding takes at least one bit per block of 8 x 8 pixels, for the block's mean.
 constexpr uint64_t kMostPixelsAByte = 8 * 64;
-// Each scan of a progressive file goes over the whole image: many in a small file would hold us up for long.
+// Each scan of a progressive file processes the whole image, so many scans in a small file would take very
+// long.
 constexpr int kMostScans = 100;
 
 struct Errors {
@@ -39,7 +40,7 @@ void leave(j_common_ptr info) {
   longjmp(errors->jump, 1);
 }
 
-/// Warnings (level -1) mean that pixels were made up, but for those that are listed.
+/// Warnings (level -1) mean that pixels were guessed, except for the listed ones.
 void on_message(j_common_ptr info, int level) {
   const int code = info->err->msg_code;
   const bool harmless = code == JWRN_EXTRANEOUS_DATA || code == JWRN_ADOBE_XFORM || code == JWRN_JFIF_MAJOR;

@@ -18,7 +18,7 @@ void leave_png(png_structp png, png_const_charp text) {
   png_longjmp(png, 1);
 }
 
-/// Warnings are about chunks beside the pixels, which are passed over.
+/// Warnings concern chunks other than the pixels, which are ignored.
 void ignore(png_structp, png_const_charp) {}
 
 struct PngDecoder {
@@ -42,14 +42,14 @@ void on_read(png_structp png, png_bytep into, size_t bytes) {
 bool read_png_header(PngDecoder& decoder) {
   if (setjmp(png_jmpbuf(decoder.png)) != 0) return false;
   png_set_read_fn(decoder.png, &decoder.left, on_read);
-  // Of all chunks beside the pixels only palette and transparency: texts could expand to gigabytes, and a
-  // gamma would change what gray means.
+  // Of all chunks other than the pixels, reads only palette and transparency: texts could expand to
+  // gigabytes, and a gamma would change the meaning of gray.
   png_set_keep_unknown_chunks(decoder.png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
   png_read_info(decoder.png, decoder.info);
   return true;
 }
 
-/// Asks for 8 bits in `channels` channels, whatever the file has.
+/// Requests 8 bits in `channels` channels, whatever the file has.
 void set_transforms(png_structp png, png_infop info, int channels) {
   const int type = png_get_color_type(png, info);
   const bool has_alpha = (type & PNG_COLOR_MASK_ALPHA) != 0 || png_get_valid(png, info, PNG_INFO_tRNS) != 0;

@@ -35,7 +35,7 @@ void add_order(Recipe& recipe, OrderStage stage) {
   recipe.order.push_back(stage);
 }
 
-/// How many elements are left of `size` ones less `elems`.
+/// The number of elements that remain of `size` without `elems`.
 int64_t less(int64_t size, int64_t elems) { return size < 0 ? size : std::max<int64_t>(0, size - elems); }
 
 void require_fixed(const Recipe& recipe, std::string_view where) {
@@ -245,7 +245,7 @@ Dataset Dataset::with_batches(int64_t batch_elems, const PaddedBatchOptions& opt
           where,
           "the number of elements isn't known, so an odd last batch can't be planned; drop_remainder, "
           "pad_remainder, or cache() the elements first, which counts them");
-  // Where one batch takes all there is, that is the full one.
+  // If a single batch takes all elements, it is the full one.
   const int64_t held = size <= 0 || options.pad_remainder ? batch_elems : std::min(batch_elems, size);
   const int64_t odd = size < 0 || options.drop_remainder || options.pad_remainder ? 0 : size % held;
   Level level;

@@ -9,7 +9,7 @@
 
 namespace isochron::data {
 
-/// A row of a source that lies in memory: moved from row to row.
+/// A view of a row of a source in memory, which moves from row to row.
 class ElementBuilder::RowStorage final : public Storage {
  public:
   RowStorage(std::shared_ptr<const RowSource> source, size_t row_bytes)
@@ -23,7 +23,7 @@ class ElementBuilder::RowStorage final : public Storage {
 
 namespace {
 
-/// Asks for memory and handles from the start, where shapes are known.
+/// Allocates memory and handles in advance if shapes are known.
 void take_room(ElementBuffer& buffer, const std::vector<Layout>& forms) {
   for (const Layout& layout : forms) {
     for (size_t i = 0; i < layout.specs.size(); ++i) {
@@ -33,7 +33,8 @@ void take_room(ElementBuffer& buffer, const std::vector<Layout>& forms) {
   }
 }
 
-/// The device whose page-locked memory `level` is made in: elements of the last level, which are given.
+/// The device for which `level` is made in page-locked memory: only elements of the last level, which are
+/// delivered.
 std::shared_ptr<cuda::Gpu> gpu_of(const Recipe& recipe, size_t level) {
   if (recipe.device.is_cpu() || level + 1 < recipe.levels.size()) return nullptr;
   return cuda::gpu(recipe.device);
@@ -178,7 +179,7 @@ void ElementBuilder::gather_rows(std::span<const int64_t> rows, const Position& 
   }
 }
 
-/// Fetches the beginning of a row into the cache: in shuffled order the processor can't foresee it.
+/// Prefetches the beginning of a row, because in shuffled order the processor can't predict it.
 void ElementBuilder::prefetch_row(int64_t row) const {
   constexpr size_t kLine = 64, kMostBytes = 1024;
   for (size_t i = 0; i < bases_.size(); ++i) {
@@ -188,7 +189,7 @@ void ElementBuilder::prefetch_row(int64_t row) const {
   }
 }
 
-/// Makes the elements that a batch consists of and hands each to `use` with its place.
+/// Makes the elements of a batch and passes each to `use` with its place.
 template <typename Use>
 void ElementBuilder::each_child(std::span<const int64_t> indices, const Position& position, Use use) {
   constexpr size_t kPrefetchedElems = 4;
@@ -268,7 +269,7 @@ void ElementBuilder::place(const Element& child, int64_t index, std::span<const 
   }
 }
 
-/// Fills up an odd batch with zeros and says so in its last tensor.
+/// Pads an odd batch with zeros and marks them in its last tensor.
 void ElementBuilder::mark_valid(int64_t elems) {
   const Element& batch = memory_.element();
   for (int i = 0; i < batch.size(); ++i) {

@@ -13,7 +13,7 @@
 namespace isochron::data {
 namespace {
 
-/// `rows` of the first rows, again and again where there are fewer.
+/// `rows` row numbers from the beginning, repeated if there are fewer rows.
 std::vector<int64_t> first_rows(int64_t rows, int64_t source_rows) {
   std::vector<int64_t> indices(static_cast<size_t>(rows));
   for (size_t i = 0; i < indices.size(); ++i) indices[i] = static_cast<int64_t>(i) % source_rows;
@@ -29,7 +29,7 @@ void fill_with_zeros(ElementBuffer& buffer, const Layout& layout) {
   }
 }
 
-/// Indices of elements to show to a map function: one a form of the last level.
+/// Indices of elements to pass to a map function: one per form of the last level.
 class SampleIndices {
  public:
   explicit SampleIndices(const Recipe& recipe) : recipe_(recipe), slots_(recipe.levels[0].memory) {
@@ -38,7 +38,7 @@ class SampleIndices {
     const auto stream = recipe.stream->open();
     const DrawingScope users({t_drawing.interrupt, false});  // a function of theirs may be making the dataset
     stream->restart(0);
-    // A dataset within another's flat_map may well be empty: then one of zeros serves.
+    // A dataset within another dataset's flat_map may be empty; an element of zeros is then used.
     if (!stream->next(slots_.at(number_).buffer))
       fill_with_zeros(slots_.at(number_).buffer, recipe.levels[0].inputs[kFull]);
   }
@@ -76,7 +76,7 @@ std::vector<Layout> declared_results(const Recipe& recipe, const Layout& declare
   const Level& level = recipe.levels.back();
   std::vector<Layout> results;
   for (size_t form = 0; form < level.inputs.size(); ++form) {
-    // What is declared is a full element; of an odd batch the first extent is its own.
+    // The declared layout is that of a full element; an odd batch has a different first extent.
     Layout& result = results.emplace_back(declared);
     if (recipe.levels.size() == 1 || form != kOdd) continue;
     for (TensorSpec& spec : result.specs) {

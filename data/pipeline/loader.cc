@@ -136,7 +136,7 @@ void Loader::begin_epoch(uint64_t epoch) {
   if (threaded() && threads_.empty()) start_threads();
 }
 
-/// From here on elements are made from the beginning of `epoch`.
+/// From now on, elements are made from the beginning of `epoch`.
 void Loader::start_run(uint64_t epoch) {
   const OrderHold hold(*this, Interrupt::kAbandon);
   ++run_;
@@ -347,7 +347,7 @@ bool Loader::draw_in_turn(Slot& slot, uint64_t& number) {
   return true;
 }
 
-/// After an error nothing is made until the consumer has seen it and begins another epoch.
+/// After an error, no element is made until the consumer has received the error and begins another epoch.
 void Loader::halt(uint64_t run) {
   uint64_t newest = halted_run_;
   while (newest < run && !halted_run_.compare_exchange_weak(newest, run)) continue;
@@ -366,7 +366,7 @@ void Loader::deliver(Slot& slot, uint64_t number) {
   in_flight_.notify_all();
 }
 
-/// Waits until no element is under way. The caller holds the order, so that none is begun.
+/// Waits until no element is being made. The caller holds the order, so no new one is begun.
 void Loader::wait_for_workers() {
   while (const uint32_t under_way = in_flight_) in_flight_.wait(under_way);
 }

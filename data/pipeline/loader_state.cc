@@ -12,10 +12,10 @@
 namespace isochron::data {
 namespace {
 
-/// Of an epoch without end, for sums that stay in range.
+/// The size of an endless epoch, chosen so that sums stay in range.
 constexpr int64_t kMostElements = int64_t{1} << 40;
 
-/// What follows the consumer's place in a state. The first number was given to another form once.
+/// What follows the consumer's position in a state. The first number belonged to an earlier form.
 constexpr int64_t kNothing = 1, kUnderWay = 2, kSharding = 3, kShardUnderWay = 4;
 
 constexpr const char* kWhere = "dataset state";
@@ -112,7 +112,7 @@ std::string described(const std::optional<Sharding>& sharding) {
   return fmt::format("shard({}, {}, {})", sharding->shards, sharding->index, sharding->block);
 }
 
-/// A stream's place is that of one shard alone.
+/// A position in a stream belongs to one shard only.
 void require_same_sharding(StateReader& state, const Recipe& recipe, bool sharded) {
   std::optional<Sharding> by;
   if (sharded) {

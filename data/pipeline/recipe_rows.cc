@@ -9,7 +9,8 @@
 namespace isochron::data {
 
 bool RecipeRows::possible(const Recipe& recipe) {
-  // Rows know no passes, so another order in each pass needs a stream; and going to a place must be cheap.
+  // Rows have no passes, so an order that differs from pass to pass needs a stream. Seeking must also be
+  // cheap.
   for (const OrderStage& stage : recipe.order) {
     if (stage.kind == OrderStage::kPermute && stage.shuffle.reshuffle) return false;
   }
@@ -22,7 +23,7 @@ RecipeRows::Reader::Reader(const Recipe& recipe)
       builder(recipe, recipe.levels.size() - 1, nullptr, true),
       indices(static_cast<size_t>(recipe.levels.back().rows)) {}
 
-/// One that stands at the row, if there is one.
+/// A reader that is at this row, if there is one.
 std::unique_ptr<RecipeRows::Reader> RecipeRows::take_reader(uint64_t epoch, int64_t row) const {
   const std::scoped_lock lock(mutex_);
   if (idle_.empty()) return std::make_unique<Reader>(*recipe_);

@@ -189,7 +189,7 @@ class RepeatedOrder final : public OrderOver {
   int64_t next(int64_t* indices) override {
     if (stage_.input_size == 0) return 0;
     int64_t rows = input_->next(indices);
-    // An endless repeat of nothing would go on for ever, so it ends with a pass that gives nothing.
+    // An endless repeat of nothing would never return, so it ends after a pass without elements.
     while (rows == 0 && (stage_.elems == kInfinite ? !pass_empty_ : pass_ + 1 < stage_.elems)) {
       ++pass_;
       pass_empty_ = true;
@@ -263,7 +263,7 @@ class TruncatedOrder final : public OrderOver {
   int64_t elems_, left_ = 0;
 };
 
-/// From the `first`th element on, the first `block` elements of every `group`: skip and shard.
+/// For skip and shard: from element `first` on, the first `block` elements of every `group`.
 class ShardedOrder final : public OrderOver {
  public:
   ShardedOrder(std::unique_ptr<SamplingOrder> input, int64_t first, int64_t block, int64_t group,

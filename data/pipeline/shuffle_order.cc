@@ -82,7 +82,7 @@ void ShuffledOrder::fill_gap(size_t place) {
   lengths_[place] = lengths_[filled_];
 }
 
-/// The places in the input's order of what the buffer holds after `draws` draws.
+/// The positions, in the input's order, of the buffer's elements after `draws` draws.
 std::vector<int64_t> ShuffledOrder::held_after(int64_t draws) {
   const auto buffer = static_cast<int64_t>(capacity_);
   // While the input lasts, draw t replaces the element that it took by input element buffer + t. The last
@@ -113,7 +113,7 @@ void ShuffledOrder::seek(uint64_t epoch, int64_t position) {
   std::vector<size_t> by_place(held.size());
   std::iota(by_place.begin(), by_place.end(), size_t{0});
   std::ranges::sort(by_place, {}, [&](size_t i) { return held[i]; });
-  // Walking over a few elements costs less than going to one.
+  // Advancing over a few elements costs less than seeking.
   constexpr int64_t kWalk = 16;
   std::vector<int64_t> walked_over(static_cast<size_t>(stage_.rows));
   int64_t at = -1;

@@ -14,7 +14,7 @@
 namespace isochron::data {
 namespace {
 
-/// What sources over one input share.
+/// The common part of sources over one input.
 class OverInput : public StreamSource {
  public:
   OverInput(std::shared_ptr<const Recipe> input, std::vector<Layout> layouts, int64_t size)
@@ -83,7 +83,7 @@ class UnbatchSource final : public OverInput {
   std::unique_ptr<ElementStream> open() const override { return std::make_unique<Stream>(input_); }
 
  private:
-  /// Elements in all batches of an epoch, where their number follows from the signatures.
+  /// The number of elements in all batches of an epoch, if it follows from the signatures.
   static int64_t rows_of(const Recipe& input) {
     if (input.size < 0) return input.size;
     if (input.size == 0) return kUnknown;  // of a shard that has none; then there is no element either

@@ -19,7 +19,7 @@ void require_channels(const Tensor& x, const Variable& like, std::string_view wh
           "was built for {} channels, got {}", like.shape()[0], x.spec().str());
 }
 
-/// A parameter's present value; undefined where there is none.
+/// A parameter's present value; undefined if there is no such parameter.
 Tensor value_of(const Variable& variable) { return variable.defined() ? variable.tensor() : Tensor(); }
 
 }  // namespace
@@ -85,7 +85,7 @@ Tensor LayerNorm::forward(const Tensor& x) {
   require_channels(x, known, kind(), 1);
   if (!known.defined()) {
     const TensorSpec spec{x.dtype(), {x.extent(-1)}};
-    Variable beta, gamma;  // both or none: a failed build begins anew
+    Variable beta, gamma;  // both or none: a failed build is started again
     if (options_.center) beta = make_parameter("beta", spec, init::zeros());
     if (options_.scale) gamma = make_parameter("gamma", spec, init::ones());
     beta_ = beta;

@@ -26,7 +26,7 @@ void require_equal_shapes(const Tensor& prediction, const Tensor& target, std::s
 /// Truth values as 1 or 0 in f64.
 Tensor in_f64(const Tensor& truths) { return cast(truths, DType::kF64); }
 
-/// One weight an element of `shape`, as a list.
+/// One weight per element of `shape`, as a list.
 Tensor element_weights(const Tensor& sample_weights, const Shape& shape, std::string_view metric) {
   return reshape(broadcast_to(weight_column(sample_weights, shape, metric), shape), {shape.elems()});
 }

@@ -165,7 +165,7 @@ std::vector<OpSample> samples() {
       dense({1, 7}, {7, 3}, {1, 3}, {{1, 3}, {1, 3}}, false, false, false),
       dense({0, 4}, {4, 3}, {0, 3}, {{3}}, false, false, false),
       dense({2, 0}, {0, 3}, {2, 3}, {{3}}, false, false, true),
-      // A number a row; a long sum of few results.
+      // One number per row; a long sum of few results.
       dense({3, 4}, {4, 5}, {3, 5}, {{3, 1}}, false, false, true),
       dense({3, 900}, {900, 5}, {3, 5}, {{5}}, false, false, true),
       // The product and its gelu; a gradient of gelu; the product twice.
