@@ -89,8 +89,9 @@ class Tensor {
   /// A contiguous tensor over all of `storage` from `offset_bytes`. Throws kOutOfRange if it does not fit.
   static Tensor over(Ref<Storage> storage, const TensorSpec& spec, size_t offset_bytes = 0);
   /// A tensor over memory owned by the caller, which must outlive it; any strides, in elements. Throws
-  /// kInvalidArgument for an address that is null or not a multiple of the dtype's size, kOverflow for
-  /// strides that reach beyond any memory.
+  /// kShapeMismatch unless there is one stride per axis, kInvalidArgument for an address that is null (if
+  /// there are elements) or not a multiple of the dtype's size, kOverflow for strides that reach beyond any
+  /// memory.
   static Tensor from_external(void* data, const TensorSpec& spec, const Strides& strides);
   static Tensor from_external(void* data, const TensorSpec& spec);
   /// A tensor that stands for a graph value.

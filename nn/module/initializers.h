@@ -52,10 +52,10 @@ enum class Distribution {
   kUniform,
 };
 /// Mean 0, variance scale / max(1, fan). Every initializer here that states a variance is a special case of
-/// it.
+/// it. Throws kInvalidArgument unless scale > 0.
 Initializer variance_scaling(double scale = 1, Fan fan = Fan::kIn,
                              Distribution distribution = Distribution::kTruncatedNormal);
-/// Variance gain^2 2 / (fan in + fan out).
+/// Variance gain^2 2 / (fan in + fan out). Throw kInvalidArgument for a gain of 0.
 Initializer xavier_uniform(double gain = 1);
 Initializer xavier_normal(double gain = 1);
 /// Variance 2 / (1 + slope^2) / fan, for a leaky ReLU of that slope.
@@ -64,11 +64,12 @@ Initializer kaiming_normal(double slope = 0, Fan fan = Fan::kIn);
 /// The defaults of PyTorch's Linear and Conv layers. Weights: kaiming_uniform(sqrt(5)), which is uniform
 /// within +-1 / sqrt(fan in). Biases: uniform within the same limits, where `fan_in` is that of the weight.
 /// Not for depthwise layers, because initializers see their kernels as Keras does (window..., channels,
-/// multiplier). For those use uniform(-k, k) with k = 1 / sqrt(elements of the window).
+/// multiplier). For those use uniform(-k, k) with k = 1 / sqrt(elements of the window). pytorch_bias throws
+/// kInvalidArgument unless fan_in >= 1.
 Initializer pytorch_weight();
 Initializer pytorch_bias(int64_t fan_in);
-/// Normal, conditional on lying in [low, high] (PyTorch's trunc_normal_). Throws kInvalidArgument if that
-/// range lies more than two standard deviations from the mean.
+/// Normal, conditional on lying in [low, high] (PyTorch's trunc_normal_). Throws kInvalidArgument unless
+/// deviation > 0 and low < high, and if the whole range lies more than two standard deviations from the mean.
 Initializer truncated_normal_between(double mean, double deviation, double low, double high);
 
 /// (n, m): `gain` on the diagonal, 0 elsewhere. Throws kInvalidArgument unless the rank is 2.

@@ -10,13 +10,15 @@
 
 namespace isochron {
 
-/// A constant scalar of shape (): `number` converted to `dtype`.
+/// A constant scalar of shape (): `number` converted to `dtype`; integer dtypes drop fractions. Throws
+/// kOutOfRange for a number that an integer dtype can't represent.
 Tensor scalar(double number, DType dtype = DType::kF32);
-/// All elements `number`. Not a constant: it may be assigned, as a variable's initial content.
+/// All elements are `number`, converted as by `scalar`. Not a constant, so it may be assigned. Throws like
+/// `scalar`.
 Tensor full(const Shape& shape, double number, DType dtype = DType::kF32);
 Tensor zeros(const Shape& shape, DType dtype = DType::kF32);
 Tensor ones(const Shape& shape, DType dtype = DType::kF32);
-/// Of the shape and dtype of `tensor`, on its device.
+/// Zeros or ones of the shape and dtype of `tensor`, on its device.
 Tensor zeros_like(const Tensor& tensor);
 Tensor ones_like(const Tensor& tensor);
 /// 0, 1, ..., count - 1. Throws kInvalidArgument for a negative count, kOutOfRange if an integer dtype can't
