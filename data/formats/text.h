@@ -37,7 +37,7 @@ struct Text {
 /// hidden files and folders, links, and files with a NUL byte (which aren't text) are skipped. Sizes are
 /// added up before anything is read. Throws kInvalidArgument for a share outside [0, 1); kIo for a path that
 /// can't be read; kBadFormat for a directly named file with a NUL byte (with its offset), no text at all, or
-/// more than `limit_bytes`.
+/// more than `limit_bytes`; kOutOfMemory beyond the memory budget (data/element/pipeline_memory.h).
 Text read_text(std::span<const std::filesystem::path> places, const TextOptions& options = {});
 
 /// `count` places where a window of `length` tokens may begin, drawn with a seed (several may be equal):

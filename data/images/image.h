@@ -41,7 +41,8 @@ ImageInfo read_image_info(std::span<const std::byte> file, std::string_view wher
 /// bytes. The decoder's own state is allocated at each call (a LibraryCall).
 void decode_image(std::span<const std::byte> file, int channels, std::span<std::byte> into,
                   std::string_view where, const ImageLimits& limits = {});
-/// The same as a tensor of its own; `channels` 0: as the file has them.
+/// The same as a new tensor; `channels` 0: as many as the file has. Also throws kOutOfMemory beyond the
+/// memory budget (data/element/pipeline_memory.h).
 Tensor decode_image(std::span<const std::byte> file, int channels, std::string_view where,
                     const ImageLimits& limits = {});
 

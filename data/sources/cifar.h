@@ -16,8 +16,9 @@ struct Cifar10 {
 /// Reads the files in `folder`, or in its folder cifar-10-batches-bin, to which the archive unpacks. A file
 /// consists of records of 3,073 bytes: a label 0..9, then 32 x 32 red, green and blue values in planes, row
 /// by row. Reads as many data_batch files as exist, from 1 on. Every size is checked before memory is
-/// allocated. Throws kIo for a missing file; kBadFormat naming file, byte offset and record for no record,
-/// an incomplete record, a label out of range, or a file of more than 100,000 records.
+/// allocated. Throws kIo for a missing file; kBadFormat naming file, byte offset and record for no record, an
+/// incomplete record, a label out of range, or a file of more than 100,000 records; kOutOfMemory beyond the
+/// memory budget (data/element/pipeline_memory.h).
 Cifar10 load_cifar10(const std::filesystem::path& folder);
 
 struct LabelledCifar100 {

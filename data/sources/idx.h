@@ -15,10 +15,10 @@ struct IdxOptions {
   uint64_t limit_bytes = uint64_t{1} << 34;  // of the array
 };
 
-/// The array of a file: u8, i32, f32 or f64 as stored; signed 8-bit and 16-bit integers become i32. Memory
-/// is allocated only as the file has bytes to fill it. Throws kIo; kBadFormat with the byte offset for
-/// another magic, an unknown dtype, a rank above 8, more than `limit_bytes`, too few or too many bytes, or
-/// damaged gzip.
+/// The array of a file: u8, i32, f32 or f64 as stored; signed 8-bit and 16-bit integers become i32. Memory is
+/// allocated only as the file has bytes to fill it. Throws kIo; kBadFormat with the byte offset for another
+/// magic, an unknown dtype, a rank above 8, more than `limit_bytes`, too few or too many bytes, or damaged
+/// gzip; kOutOfMemory beyond the memory budget (data/element/pipeline_memory.h).
 Tensor read_idx(const std::filesystem::path& path, const IdxOptions& options = {});
 
 /// The bytes of an IDX file of `tensor` (u8, i32, f32 or f64, any strides). Throws kUnsupported for other

@@ -49,7 +49,8 @@ class ImageFolder {
   TensorSpec row_spec() const;
   /// Decodes the file of `row` and resizes it to memory of row_spec()'s bytes, without keeping the aspect
   /// ratio. After a thread has read its largest image, only the decoders allocate. Throws kOutOfRange,
-  /// kInvalidArgument, kIo, and like decode_image.
+  /// kInvalidArgument, kIo, kOutOfMemory beyond the memory budget (data/element/pipeline_memory.h), and like
+  /// decode_image.
   void read(int64_t row, std::span<std::byte> into) const;
 
  private:

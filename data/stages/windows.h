@@ -21,7 +21,8 @@ struct WindowOptions {
 /// for one window.
 Dataset from_windows(const Tensor& series, const WindowOptions& options);
 
-/// How many windows a series of `steps` has; 0 when it is too short.
+/// The number of windows of a series of `steps`; 0 if it is too short. Throws kInvalidArgument for options
+/// out of range, kOverflow.
 int64_t window_count(int64_t steps, const WindowOptions& options);
 
 }  // namespace isochron::data
