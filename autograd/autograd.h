@@ -3,6 +3,7 @@
 // terms of ops, so gradients can be captured, fused and differentiated again.
 #pragma once
 
+#include <initializer_list>
 #include <span>
 #include <vector>
 
@@ -26,6 +27,9 @@ namespace isochron {
 std::vector<Tensor> gradients(std::span<const Tensor> targets, std::span<const Tensor> sources,
                               std::span<const Tensor> seeds = {});
 std::vector<Tensor> gradients(const Tensor& target, std::span<const Tensor> sources);
+inline std::vector<Tensor> gradients(const Tensor& target, std::initializer_list<Tensor> sources) {
+  return gradients(target, std::span(sources.begin(), sources.size()));
+}
 
 /// While capturing: the leaves of `target`, each once. These are the tensors from outside the graph, such as
 /// variables, that `target` depends on through differentiable ops. Reads in the bodies of loops and branches

@@ -208,8 +208,8 @@ void note_other_programs(Device device, Measurement& m) {
   m.other_programs = monitor->read().other_programs.value_or(-1);
   if (m.other_programs > 0)
     emit({EventKind::kNotice, "bench",
-          fmt::format("{} other programs are using {}, so the times of {} may be too long", m.other_programs,
-                      m.device, m.name)});
+          fmt::format("{} {} also using {}, so the times of {} may be too long", m.other_programs,
+                      m.other_programs == 1 ? "program is" : "programs are", m.device, m.name)});
 }
 
 /// The data sheet of the requested device, or else of the present device; null if there is none.

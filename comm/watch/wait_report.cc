@@ -69,7 +69,7 @@ std::string unknown_text(const std::vector<int>& ranks, bool left, const WaitVie
 }  // namespace
 
 std::string size_text(int64_t bytes) {
-  constexpr std::array<const char*, 5> kUnits = {"B", "kB", "MB", "GB", "TB"};
+  constexpr std::array<const char*, 5> kUnits = {"B", "KB", "MB", "GB", "TB"};
   auto value = static_cast<double>(bytes);
   size_t unit = 0;
   while (value >= 999.5 && unit + 1 < kUnits.size()) {

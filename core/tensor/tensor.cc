@@ -103,9 +103,12 @@ Tensor Tensor::of_value(Ref<ValueBase> value, const TensorSpec& spec) {
   return Tensor(make_ref<TensorImpl>(spec, std::move(value)));
 }
 
+void Tensor::throw_undefined() {
+  fail(ErrorCode::kInvalidArgument, "tensor", "an undefined tensor has no content; assign one first");
+}
+
 void Tensor::throw_unreadable() const {
-  require(defined(), ErrorCode::kInvalidArgument, "tensor",
-          "an undefined tensor has no content; assign one first");
+  if (!defined()) throw_undefined();
   require(!is_value(), ErrorCode::kCaptureViolation, "tensor",
           "{} is a value of the graph being captured and has no content yet; return it from the captured "
           "function and "
@@ -119,8 +122,7 @@ void Tensor::throw_unreadable() const {
 }
 
 void Tensor::throw_not_typed(DType wanted) const {
-  require(defined(), ErrorCode::kInvalidArgument, "tensor",
-          "an undefined tensor has no content; assign one first");
+  if (!defined()) throw_undefined();
   require(dtype() == wanted, ErrorCode::kDtypeMismatch, "tensor",
           "expected dtype {}, but the tensor is {}; cast() it, or read it as its own type",
           dtype_name(wanted), dtype_name(dtype()));

@@ -98,28 +98,29 @@ class Tensor {
   static Tensor of_value(Ref<ValueBase> value, const TensorSpec& spec);
 
   bool defined() const { return static_cast<bool>(impl_); }
-  const TensorSpec& spec() const { return impl_->spec; }
-  const Shape& shape() const { return impl_->spec.shape; }
-  DType dtype() const { return impl_->spec.dtype; }
-  int rank() const { return impl_->spec.shape.rank(); }
+  // For an undefined tensor, all that follows throws kInvalidArgument, but for is_value() and impl().
+  const TensorSpec& spec() const { return checked().spec; }
+  const Shape& shape() const { return spec().shape; }
+  DType dtype() const { return spec().dtype; }
+  int rank() const { return shape().rank(); }
   int64_t extent(int64_t axis) const { return shape()[normalize_axis(axis, rank(), "extent")]; }
-  int64_t elems() const { return impl_->elems; }
-  size_t size_bytes() const { return static_cast<size_t>(impl_->elems) * dtype_size(dtype()); }
-  const Strides& strides() const { return impl_->strides; }
-  bool contiguous() const { return impl_->contiguous; }
+  int64_t elems() const { return checked().elems; }
+  size_t size_bytes() const { return static_cast<size_t>(elems()) * dtype_size(dtype()); }
+  const Strides& strides() const { return checked().strides; }
+  bool contiguous() const { return checked().contiguous; }
   /// For a graph value, whose plan isn't made yet: the CPU.
-  Device device() const { return impl_->storage ? impl_->storage->device() : Device{}; }
+  Device device() const { return storage() ? impl_->storage->device() : Device{}; }
 
   /// True while this tensor stands for a value of a graph under capture (it has no content yet).
   bool is_value() const { return impl_ && impl_->value; }
-  const Ref<ValueBase>& value() const { return impl_->value; }
-  const Ref<Storage>& storage() const { return impl_->storage; }
+  const Ref<ValueBase>& value() const { return checked().value; }
+  const Ref<Storage>& storage() const { return checked().storage; }
   const Ref<TensorImpl>& impl() const { return impl_; }
   uint64_t generation() const { return generation_; }
   /// The same tensor seen at the storage's present generation: a fresh handle on a variable.
-  Tensor refreshed() const { return Tensor(impl_); }
-  void refresh() { generation_ = impl_->storage ? impl_->storage->generation() : 0; }
-  bool stale() const { return impl_->storage && impl_->storage->generation() != generation_; }
+  Tensor refreshed() const { return checked(), Tensor(impl_); }
+  void refresh() { generation_ = storage() ? impl_->storage->generation() : 0; }
+  bool stale() const { return storage() && impl_->storage->generation() != generation_; }
 
   /// Address of the first element. Throws kInvalidArgument for an undefined tensor, kCaptureViolation for a
   /// graph value, kStale when the content has been replaced, kDevice for a tensor that isn't in host memory.
@@ -172,6 +173,12 @@ class Tensor {
   std::string str() const;
 
  private:
+  const TensorImpl& checked() const {
+    if (!impl_) [[unlikely]]
+      throw_undefined();
+    return *impl_;
+  }
+  [[noreturn]] static void throw_undefined();
   [[noreturn]] void throw_unreadable() const;
   [[noreturn]] void throw_not_typed(DType wanted) const;
   [[noreturn]] void throw_out_of_range() const;

@@ -33,8 +33,7 @@ struct PlanOptions {
   /// CaptureOptions::check_numerics.
   bool check_numerics = false;
   /// The device that the plan runs on. Variables must be there; constants are copied. Each op needs a kernel
-  /// for the device (kUnsupported names the ops without one). So far, only the CPU supports poison and memory
-  /// budgets.
+  /// for the device (kUnsupported names the ops without one). Only the CPU supports poison.
   Device device = {};
   /// The backend that runs the plan; null: the device's.
   const Backend* backend = nullptr;

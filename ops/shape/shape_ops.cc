@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "isochron/core/base/checked.h"
 #include "isochron/graph/capture/apply.h"
 #include "isochron/ops/rows/registry.h"
 #include "isochron/ops/rows/rules.h"
@@ -178,7 +179,7 @@ Tensor reshape(const Tensor& x, const Dims& shape) {
   int64_t known = 1;
   for (int i = 0; i < shape.rank(); ++i) {
     if (shape[i] != -1) {
-      known *= shape[i];
+      known = checked_mul(known, shape[i], "reshape");
       continue;
     }
     require(inferred < 0, ErrorCode::kInvalidArgument, "reshape", "{} has more than one -1", dims_str(shape));

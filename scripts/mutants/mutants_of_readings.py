@@ -3,6 +3,20 @@
 
 def faults(mutant):
     return [
+        mutant("one-level-hides-the-other", "apps/analyze/analyze.cc", "  judge_level(levels->shorter, \"shorter\");\n", "", "apps",
+               "AnalyzeTwoLevels.GrowthOfTheShorter*"),
+        mutant("longer-level-never-judged", "apps/analyze/analyze.cc", "  judge_level(levels->longer, \"longer\");\n", "", "apps",
+               "AnalyzeTwoLevels.GrowthOfTheLonger*"),
+        mutant("a-step-taken-for-two-levels", "apps/analyze/times/two_levels.cc",
+               "  if (!share_stays(ns, longer.front(), longer.size())) return std::nullopt;\n", "", "apps", "TwoLevels.AStepOfTheWhole*"),
+        mutant("levels-that-overlap", "apps/analyze/times/two_levels.cc", " || gap < spread(shorter) || gap < spread(longer)", "", "apps",
+               "TwoLevels.OneLevel*"),
+        mutant("root-of-zero-without-its-gradient", "ops/reduction/reduction.cc", "sqrt(where(zero, scalar(1, x.dtype()), x))", "sqrt(x)", "ops",
+               "Composed.Functions*"),
+        mutant("rolled-the-other-way", "ops/shape/slicing.cc", "{narrow(result, axis, extent - shift, shift), narrow(result, axis, 0, extent - shift)}",
+               "{narrow(result, axis, shift, extent - shift), narrow(result, axis, 0, shift)}", "ops", "Composed.Functions*"),
+        mutant("extents-multiplied-unchecked", "ops/shape/shape_ops.cc", 'known = checked_mul(known, shape[i], "reshape");', "known *= shape[i];", "ops",
+               "ComposedLimits.Extents*"),
         mutant("rounded-times-half-the-same", "apps/analyze/analyze.cc", "constexpr double kMost = 0.5;", "constexpr double kMost = 0.9;",
                "apps", "Analyze.GrowthWithinOneRoundingUnit*"),
         mutant("groups-of-columns-are-counted", "apps/analyze/times/time_units.cc", "!unit->rate || is_counted(above) ||", "!unit->rate || !above.empty() ||",

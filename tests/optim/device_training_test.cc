@@ -247,6 +247,32 @@ TEST(DeviceTraining, LaunchBlockingNamesTheInstructionThatFailed) {
                "instruction 1, gather_1 (gather) of (3, 2) (2): ");
 }
 
+TEST(DeviceTraining, AMemoryBudgetIsKeptByComputingAgain) {
+  SimulatedGpu simulated;
+  const Tensor x = uniform_numbers({8, 16, 32}, 1), w = uniform_numbers({32, 32}, 2);
+  const auto run = [&](size_t budget) {
+    CaptureOptions options;
+    options.plan.device = kDevice;
+    options.passes.memory_budget_bytes = budget;
+    auto step = capture(
+        [](const Tensor& in, const Tensor& weights) {
+          Tensor h = in;
+          for (int i = 0; i < 4; ++i) h = tanh(matmul(h, weights)) * sigmoid(h);
+          return gradients(sum(square(h)), {in, weights});
+        },
+        options);
+    std::vector<std::vector<double>> results;
+    for (const Tensor& result : step(x, w)) results.push_back(result.to_vector());
+    return std::pair(std::move(results), step.largest_plan().report.arena_bytes);
+  };
+  const auto [want, whole] = run(0);
+  const size_t budget = whole * 8 / 10;
+  const auto [got, bytes] = run(budget);
+  EXPECT_EQ(got, want);
+  EXPECT_LE(bytes, budget);
+  EXPECT_ERROR(run(1), ErrorCode::kOutOfMemory, "memory budget");
+}
+
 TEST(DeviceTraining, DropoutDrawsWhatTheCpuDraws) {
   SimulatedGpu simulated;
   random::Generator here(7), there(7);

@@ -151,6 +151,7 @@ TEST(WaitReport, AFullDeviceBehindStandardErrorEndsNothing) {
 
 TEST(WaitReport, SizesTimesAndListsAreShort) {
   EXPECT_EQ(size_text(96), "96 B");
+  EXPECT_EQ(size_text(2'000), "2 KB");
   EXPECT_EQ(size_text(1'048'576), "1.05 MB");
   EXPECT_EQ(size_text(999'600), "1 MB");
   EXPECT_EQ(seconds_text(0.94), "0.9 s");

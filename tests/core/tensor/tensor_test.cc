@@ -91,6 +91,13 @@ TEST(Tensor, UndefinedHasNoContent) {
   EXPECT_ERROR(none.item<float>(), ErrorCode::kShapeMismatch, "undefined");
   EXPECT_ERROR(none.to_vector(), ErrorCode::kInvalidArgument, "undefined");
   EXPECT_EQ(none.str(), "Tensor(undefined)");
+  EXPECT_ERROR(none.spec(), ErrorCode::kInvalidArgument, "undefined");
+  EXPECT_ERROR(none.dtype(), ErrorCode::kInvalidArgument, "undefined");
+  EXPECT_ERROR(none.elems(), ErrorCode::kInvalidArgument, "undefined");
+  EXPECT_ERROR(none.contiguous(), ErrorCode::kInvalidArgument, "undefined");
+  EXPECT_ERROR(none.device(), ErrorCode::kInvalidArgument, "undefined");
+  EXPECT_ERROR(none.refreshed(), ErrorCode::kInvalidArgument, "undefined");
+  EXPECT_FALSE(none.is_value());
 }
 
 TEST(Tensor, OverAStorageMustFit) {

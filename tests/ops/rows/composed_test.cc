@@ -127,6 +127,23 @@ TEST(ComposedLimits, OfBoolsAndIntegers) {
             (Values{-1, 8}));
 }
 
+TEST(ComposedLimits, UndefinedTensorsAreErrors) {
+  const Tensor none;
+  EXPECT_ERROR(variance(none), ErrorCode::kInvalidArgument, "undefined");
+  EXPECT_ERROR(standard_deviation(none), ErrorCode::kInvalidArgument, "undefined");
+  EXPECT_ERROR(zeros_like(none), ErrorCode::kInvalidArgument, "undefined");
+  EXPECT_ERROR(ones_like(none), ErrorCode::kInvalidArgument, "undefined");
+  EXPECT_ERROR(constant(none), ErrorCode::kInvalidArgument, "undefined");
+  EXPECT_ERROR(masked_fill(ones({2}), none, 1), ErrorCode::kInvalidArgument, "undefined");
+  EXPECT_ERROR(elu(none), ErrorCode::kInvalidArgument, "undefined");
+}
+
+TEST(ComposedLimits, ExtentsBeyond64BitsAreErrors) {
+  constexpr int64_t kLarge = int64_t{1} << 32;
+  EXPECT_ERROR(reshape(ones({2}), {kLarge, kLarge, -1}), ErrorCode::kOverflow, "does not fit 64 bits");
+  EXPECT_ERROR(tile(ones({2}), {kLarge, kLarge}), ErrorCode::kOverflow, "does not fit 64 bits");
+}
+
 TEST(ComposedLimits, MistakesAreErrors) {
   const Tensor x = ones({2, 3});
   EXPECT_ERROR(norm(x, 0.5), ErrorCode::kInvalidArgument, "p must be >= 1, got 0.5");
