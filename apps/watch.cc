@@ -87,9 +87,9 @@ std::string view(const json& live) {
   if (!results.empty()) text += results + "\n";
   const auto medians = live.at("medians_ns").get<std::vector<double>>();
   text += fmt::format(
-      "\nstep   median {}, p99 {}; {:.0f} spikes; {:.1f} % of the time is spent waiting for data\n",
+      "\nstep   median {}, p99 {}; {:.0f} spike{}; {:.1f} % of the time is spent waiting for data\n",
       observe::duration_text(number("p50_ns")), observe::duration_text(number("p99_ns")), number("spikes"),
-      100 * number("data_wait_share"));
+      number("spikes") == 1 ? "" : "s", 100 * number("data_wait_share"));
   if (!medians.empty()) {
     text += fmt::format("over the run, from 0 to {}:\n  {}\n",
                         observe::duration_text(std::ranges::max(medians)), bars(medians));

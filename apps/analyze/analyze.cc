@@ -104,13 +104,13 @@ std::pair<int, double> badness(const observe::FlatnessVerdict& verdict) {
   return {kWeights[static_cast<size_t>(verdict.kind)], std::fabs(verdict.largest.change)};
 }
 
-/// The verdict on all values. If they alternate between two levels and one of the levels grows, the verdict
-/// on that level.
+/// The verdict on all values. If they alternate between two levels, and one of the levels grows more than the
+/// whole, the verdict on that level.
 observe::FlatnessVerdict judge_levels(std::span<const double> values, const observe::RunData& data,
                                       const IterationTimes& times) {
   const std::optional<TwoLevels> levels = two_levels(values);
   observe::FlatnessVerdict verdict = judge(values, data, times);
-  if (!levels || verdict.kind == Flatness::kGrowing) return verdict;
+  if (!levels) return verdict;
   const double all = std::accumulate(values.begin(), values.end(), 0.0);
   const auto judge_level = [&](std::span<const double> level, std::string_view which) {
     const double share = std::accumulate(level.begin(), level.end(), 0.0) / all;

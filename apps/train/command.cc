@@ -254,7 +254,7 @@ void add_train(CLI::App& app) {
       ->add_option("--bucket", options->bucket_bytes,
                    "size of the buckets in which gradients are exchanged between ranks, such as 64KiB (the "
                    "last bucket may be smaller); default: 1MiB")
-      ->transform(CLI::AsSizeValue(false))
+      ->transform(CLI::AsSizeValue(true))
       ->check(CLI::PositiveNumber);
   command
       ->add_option(

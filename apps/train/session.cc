@@ -148,7 +148,7 @@ train::Trainer TrainSession::trainer(train::BatchFunctions functions, train::Bat
 }
 
 void TrainSession::fit(train::Trainer& trainer, train::Batches data, train::FitOptions fit_options) {
-  fmt::print("{} epochs{}, batch {}{}, {}, learning rate {:g}{}{}\n", epochs_,
+  fmt::print("{} epoch{}{}, batch {}{}, {}, learning rate {:g}{}{}\n", epochs_, epochs_ == 1 ? "" : "s",
              counts_steps() ? fmt::format(" of {} steps", steps_per_epoch(data)) : "", batch_,
              batches_per_update() > 1 ? fmt::format(", one update per {} batches", batches_per_update()) : "",
              optimizer_name_, learning_rate_, settings_.warmup_share > 0 ? " after warm-up" : "",

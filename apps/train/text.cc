@@ -102,8 +102,9 @@ void train_gpt(const TrainOptions& options) {
                                  .warmup_share = 0.04});
   const data::Text text = load_text(session.data());
   session.trains_on({text.train, text.validation});
-  fmt::print("text: {} characters of {} files for training, {} for validation, {} distinct characters\n",
-             text.train.elems(), text.files, text.validation.elems(), text.vocabulary.size());
+  fmt::print("text: {} characters of {} file{} for training, {} for validation, {} distinct characters\n",
+             text.train.elems(), text.files, text.files == 1 ? "" : "s", text.validation.elems(),
+             text.vocabulary.size());
   for (const Tensor& part : {text.train, text.validation}) {
     require(part.elems() > kContext, ErrorCode::kBadFormat,
             session.data().empty() ? "train" : session.data().string(),

@@ -19,13 +19,14 @@
 //   times_slower     mean iteration against the cured form's;  median_times_slower the same of medians
 //   events           {kind: {count, total_ns, longest_ns}} for kinds that happened
 //   retraces         [{name, before, after, cost_ns, at_s}], of those that are kept (event_log.h)
+//   source           `isochron analyze` alone: {program, phase, each, notes, other_phases, ranks}
 //   overhead         {per_iteration_ns, timed_share (of iterations), share (of time), sampling_ns, bytes}
 //   environment      {cpu, cores, usable_cores, core_quota, memory_bytes, memory_limit_bytes,
 //                    transparent_huge_pages, governor, kernel, virtual_machine, isa}
 //
 // CSV, one row per window: class, window, first_iteration, last_iteration, iterations, median_ns, mean_ns,
-// max_ns, reference_ns, reference_mean_ns (empty where not measured), waited_ns (an iteration), then the mean
-// ns per iteration of every phase.
+// max_ns, reference_ns, reference_mean_ns (empty where not measured), waited_ns (an iteration),
+// quiet_iterations, quiet_median_ns, quiet_mean_ns, then the mean ns per iteration of every phase.
 #pragma once
 
 #include <array>

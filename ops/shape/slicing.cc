@@ -376,12 +376,14 @@ Tensor tile(const Tensor& x, const Dims& counts) {
   ops::require_input(x, "tile");
   const int rank = std::max(x.rank(), counts.rank());
   Dims shape, repeats;
+  int64_t elems = x.elems();
   for (int i = 0; i < rank; ++i) {
     const int own = i - (rank - x.rank()), listed = i - (rank - counts.rank());
     shape.push_back(own < 0 ? 1 : x.shape()[own]);
     repeats.push_back(listed < 0 ? 1 : counts[listed]);
     require(repeats[i] >= 0, ErrorCode::kInvalidArgument, "tile", "counts {}: must be >= 0",
             dims_str(counts));
+    elems = checked_mul(elems, repeats[i], "tile");
   }
   Tensor result = reshape(x, shape);
   for (int i = 0; i < rank; ++i) {

@@ -66,7 +66,7 @@ TEST_F(OutputFiles, OfAnalyzeAndPlanAreNotTheirInputs) {
   for (int i = 0; i < 20; ++i) table += "5.00\n";
   const std::string csv = write("t.csv", table), same = path("same");
   EXPECT_THAT(run_isochron("analyze " + csv + " --json " + csv),
-              Ends(2, "[--json] '" + csv + "' is the file to read"));
+              Ends(2, "[--json] '" + csv + "' is also the file to read"));
   EXPECT_THAT(run_isochron("analyze --out " + csv + " < " + csv), Ends(2, "[--out]"));
   EXPECT_THAT(run_isochron("analyze " + csv + " --json " + same + " --out " + same),
               Ends(2, "is also the file of --out"));

@@ -121,8 +121,8 @@ TEST_P(Ranks, WithSynchronizedNormsAnEpochIsMadeUpToWholeUpdates) {
   const std::string more = fmt::format("{} --batch 8 --data {} --enforce-sealed", kNormed, data.string());
   const Outcome outcome = train(2, more + " --sync-batch-norm --precision mixed_bf16");
   EXPECT_EQ(outcome.status, 0) << outcome.text;
-  EXPECT_THAT(outcome.text, HasSubstr("1 epochs of 4 steps, batch 8"));
-  EXPECT_THAT(train(2, more).text, HasSubstr("1 epochs, batch 8")) << "one pass";
+  EXPECT_THAT(outcome.text, HasSubstr("1 epoch of 4 steps, batch 8"));
+  EXPECT_THAT(train(2, more).text, HasSubstr("1 epoch, batch 8")) << "one pass";
 }
 
 TEST_P(Ranks, MovingAveragesAreTheMeanOfAllRanks) {

@@ -501,7 +501,7 @@ TEST_F(TrainCommand, ForecastersStateBothBaselines) {
   for (const std::string model : {"co2", "lstm", "gru", "tcn"}) {
     const Outcome outcome = train(model + " --epochs 1 --steps 3 --batch 8 --out " + folder_.path().string());
     EXPECT_EQ(outcome.status, 0) << outcome.text;
-    EXPECT_THAT(outcome.text, AllOf(HasSubstr("1 epochs of 3 steps, batch 8"),
+    EXPECT_THAT(outcome.text, AllOf(HasSubstr("1 epoch of 3 steps, batch 8"),
                                     ContainsRegex("this model +[0-9.]+ ppm RMSE  [0-9.]+ ppm MAE"),
                                     HasSubstr("same as last week     0.5261 ppm RMSE"),
                                     HasSubstr("last year plus trend  0.753 ppm RMSE")));
@@ -555,7 +555,7 @@ TEST_F(TrainCommand, GptLearnsAnAlternationAndWritesIt) {
   const Outcome outcome = train("gpt --epochs 2 --steps 15 --batch 4 --data " + file + " --json " + json);
   EXPECT_EQ(outcome.status, 0) << outcome.text;
   EXPECT_THAT(outcome.text,
-              AllOf(HasSubstr("3600 characters of 1 files for training, 400 for validation, 2 "),
+              AllOf(HasSubstr("3600 characters of 1 file for training, 400 for validation, 2 "),
                     ContainsRegex("Epoch 2/2  loss [0-9.]+  val_loss [0-9.]+  "),
                     HasSubstr("frequencies of pairs"), HasSubstr("a sample of its text:")));
   const nlohmann::json result = read_json(json);

@@ -257,7 +257,7 @@ TEST(DeviceTraining, AMemoryBudgetIsKeptByComputingAgain) {
     auto step = capture(
         [](const Tensor& in, const Tensor& weights) {
           Tensor h = in;
-          for (int i = 0; i < 4; ++i) h = tanh(matmul(h, weights)) * sigmoid(h);
+          for (int i = 0; i < 8; ++i) h = tanh(matmul(h, weights)) * sigmoid(h);
           return gradients(sum(square(h)), {in, weights});
         },
         options);

@@ -264,7 +264,7 @@ TEST(Trainer, ValidationChangesNoParameter) {
       EXPECT_THAT(history.values("val_mae"), SizeIs(3));
       EXPECT_EQ(f.optimizer.step_count(), 6 * 4);
     } else {
-      EXPECT_ERROR(history.values("val_loss"), ErrorCode::kInvalidArgument, "there is loss, mae");
+      EXPECT_ERROR(history.values("val_loss"), ErrorCode::kInvalidArgument, "results are loss, mae");
     }
     return std::pair(f.parameters(), history.values("loss"));
   };

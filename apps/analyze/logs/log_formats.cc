@@ -97,7 +97,8 @@ void read_value(LogMatch& match, const WrittenTime& value, std::string_view unit
   }
   const std::optional<TimeUnit> found = time_unit(unit);
   if (!found && !value.ns) return;
-  if (match.of.empty() && found) match.of = found->of.substr(0, kLongestThing);
+  const bool says_what = found && found->rate && !found->of.empty();  // "epoch 7: 11 steps/s" is of steps
+  if (found && (match.of.empty() || says_what)) match.of = found->of.substr(0, kLongestThing);
   if (!value.ns && (!number || *number <= 0)) return;
   const double ns = value.ns ? *value.ns : found->time_ns(*number * scale);
   if (!(ns > 0 && ns < 0x1p62)) return;

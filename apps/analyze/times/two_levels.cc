@@ -11,7 +11,7 @@ constexpr size_t kFewest = 64;
 constexpr size_t kLeastShare = 16;   // one in so many times
 constexpr double kLeastRatio = 1.2;  // of the shortest longer time to the longest shorter time
 constexpr size_t kBlocks = 8;
-constexpr double kLeastOfShare = 0.4, kMostOfShare = 1.7;  // a block's share of longer times to the run's
+constexpr double kLeastOfShare = 0.5, kMostOfShare = 1.8;  // a block's share of longer times to the run's
 
 double ratio(double a, double b) { return std::log(a / b); }
 

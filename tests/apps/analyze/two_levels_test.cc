@@ -37,13 +37,13 @@ Values times(size_t count, size_t every, double longer, double growth = 0, doubl
 TEST(TwoLevels, AreToldApartInTheirOrder) {
   Values values;
   for (int i = 0; i < 32; ++i) {
-    for (const double one : {10.0 + i, 11.0 + i, 100.0 + i}) values.push_back(one);
+    for (const double one : {10 + 0.1 * i, 11 + 0.1 * i, 100.0 + i}) values.push_back(one);
   }
   const std::optional<TwoLevels> levels = two_levels(values);
   ASSERT_TRUE(levels);
   ASSERT_EQ(levels->shorter.size(), 64u);
-  EXPECT_EQ(levels->shorter[2], 11);
-  EXPECT_EQ(levels->shorter[63], 42);
+  EXPECT_DOUBLE_EQ(levels->shorter[2], 10.1);
+  EXPECT_DOUBLE_EQ(levels->shorter[63], 14.1);
   EXPECT_EQ(levels->longer[31], 131);
 }
 

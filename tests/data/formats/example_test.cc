@@ -157,7 +157,7 @@ TEST(Example, WrongCallsAreErrors) {
                "can't represent its default value 0.5");
   ExampleParser parser(kSpecs);
   parser.parse(bytes_of(serialized(2)), "a");
-  EXPECT_ERROR(parser.floats(0), ErrorCode::kInvalidArgument, "holds 64-bit integers, not floats");
+  EXPECT_ERROR(parser.floats(0), ErrorCode::kInvalidArgument, "contains 64-bit integers, not floats");
   EXPECT_ERROR(parser.tensor_spec(3), ErrorCode::kInvalidArgument, "variable length");
   EXPECT_ERROR(parser.tensor(4), ErrorCode::kInvalidArgument, "has 2 strings");
   std::array<std::byte, 4> small;

@@ -181,7 +181,8 @@ TEST(ImageNormalize, SubtractsMeansAndDividesByDeviations) {
   EXPECT_EQ(result[0], -1);
   EXPECT_ERROR(normalize(to, to, mean, std::array<float, 2>{1, 0}), ErrorCode::kInvalidArgument,
                "deviation is 0");
-  EXPECT_ERROR(normalize(to, to, mean, std::array<float, 1>{1}), ErrorCode::kShapeMismatch, "1 deviations");
+  EXPECT_ERROR(normalize(to, to, mean, std::array<float, 1>{1}), ErrorCode::kShapeMismatch,
+               "1 standard deviations");
 }
 
 /// A jitter of one property alone, drawn until its factor is far from 1.

@@ -253,7 +253,7 @@ TEST(MapInto, WritesResultsWithoutTensorsOfTheirOwn) {
   auto summed = rows(10).batch(4).map_into({"sum"}, {{DType::kI64, {}}}, sums);
   EXPECT_THAT(numbers_of(summed), ElementsAre(6, 22, 17));
   EXPECT_ERROR(rows(3).map_into({"a", "b"}, {{DType::kI64, {}}}, sums), ErrorCode::kInvalidArgument,
-               "2 names, 1 specs");
+               "2 names and 1 specs");
 }
 
 TEST(FlatMap, OfWhatNeverEndsNeverEnds) {

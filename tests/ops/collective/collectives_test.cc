@@ -78,7 +78,7 @@ TEST(Collectives, OtherShapesDtypesAndRootsAreRefused) {
       [](const Group& group) {
         all_gather(own(group, {2}, group->rank() == 0 ? DType::kF64 : DType::kI64), group);
       },
-      "all_gather of 32 bytes of another dtype");
+      "all_gather of 32 bytes with another dtype");
   refused(
       [](const Group& group) {
         if (group->rank() == 0) all_reduce(own(group, {4}), group);
