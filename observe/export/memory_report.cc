@@ -109,14 +109,14 @@ std::vector<MemoryChange> growth(std::span<const MemoryMoment> moments) {
   return all;
 }
 
-/// "From step 100 (after warm-up) to step 1000 nothing grew".
+/// "From step 100 (after warm-up) to step 1000 no memory in use grew".
 std::string growth_heading(std::span<const MemoryMoment> moments, bool grown) {
   const auto when = [](const MemoryMoment& moment) {
     return moment.name.starts_with("step ") ? moment.name
                                             : fmt::format("step {} ({})", moment.step, moment.name);
   };
   return fmt::format("From {} to {} {}", when(moments.front()), when(moments.back()),
-                     grown ? "these grew" : "nothing grew");
+                     grown ? "these grew" : "no memory in use grew");
 }
 
 std::string memory_table(std::span<const MemoryMoment> moments, const std::string& title,

@@ -554,10 +554,9 @@ TEST_F(TrainCommand, GptLearnsAnAlternationAndWritesIt) {
   const std::string file = write("text.txt", text).string(), json = (folder_ / "gpt.json").string();
   const Outcome outcome = train("gpt --epochs 2 --steps 15 --batch 4 --data " + file + " --json " + json);
   EXPECT_EQ(outcome.status, 0) << outcome.text;
-  EXPECT_THAT(outcome.text,
-              AllOf(HasSubstr("3600 characters of 1 file for training, 400 for validation, 2 "),
-                    ContainsRegex("Epoch 2/2  loss [0-9.]+  val_loss [0-9.]+  "),
-                    HasSubstr("frequencies of pairs"), HasSubstr("a sample of its text:")));
+  EXPECT_THAT(outcome.text, AllOf(HasSubstr("3600 characters of 1 file for training, 400 for validation, 2 "),
+                                  ContainsRegex("Epoch 2/2  loss [0-9.]+  val_loss [0-9.]+  "),
+                                  HasSubstr("frequencies of pairs"), HasSubstr("a sample of its text:")));
   const nlohmann::json result = read_json(json);
   EXPECT_LT(result["test"]["loss"], 0.1) << "chance is 0.69";
   EXPECT_LT(result["test"]["pair_frequencies_loss"], 0.01);

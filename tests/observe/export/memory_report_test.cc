@@ -52,7 +52,7 @@ TEST(MemoryReport, TextHasMomentsSideBySideAndWhatGrew) {
               HasSubstr("  tag history: +1900 blocks (0 -> 1900)\n  live tensors: +2000 (50 -> 2050)\n"));
   EXPECT_THAT(text, Not(HasSubstr("dataset: ")));
   const std::vector<MemoryMoment> level = {moments()[0], moments()[0]};
-  EXPECT_THAT(memory_text(level), HasSubstr("nothing grew\n"));
+  EXPECT_THAT(memory_text(level), HasSubstr("no memory in use grew\n"));
   EXPECT_EQ(memory_text({}), "");
   EXPECT_EQ(memory_growth_text({level.data(), 1}), "");
 }
