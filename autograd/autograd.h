@@ -13,7 +13,8 @@ namespace isochron {
 
 /// Computes d(sum of targets) / d sources while capturing: appends the backward nodes to the graph under
 /// capture. `seeds`: one tensor per target, with its dtype and shape, by which its gradient is weighted;
-/// default: ones. For a source that the targets don't depend on, the result is an undefined tensor.
+/// default: ones; an undefined seed leaves its target out. For a source that the targets don't depend on, the
+/// result is an undefined tensor.
 ///
 /// An assignment starts a new leaf, both in eager mode and in a capture. Reads after it depend on the new
 /// content only; no gradient flows to the values from which that content was computed. As a source, the

@@ -6,6 +6,7 @@ namespace isochron {
 
 std::vector<Tensor> checkpoint(const std::function<std::vector<Tensor>(std::span<const Tensor>)>& function,
                                std::span<const Tensor> inputs) {
+  require(function != nullptr, ErrorCode::kInvalidArgument, "checkpoint", "the function is empty");
   std::vector<Tensor> results;
   {
     const graph::CheckpointScope scope;
@@ -21,6 +22,7 @@ std::vector<Tensor> checkpoint(const std::function<std::vector<Tensor>(std::span
 }
 
 Tensor checkpoint(const std::function<Tensor(const Tensor&)>& function, const Tensor& x) {
+  require(function != nullptr, ErrorCode::kInvalidArgument, "checkpoint", "the function is empty");
   return checkpoint([&](std::span<const Tensor> inputs) { return std::vector<Tensor>{function(inputs[0])}; },
                     {&x, 1})[0];
 }

@@ -1,5 +1,7 @@
 #include "isochron/optim/clipping.h"
 
+#include <limits>
+
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/shape/creation.h"
 #include "isochron/ops/shape/tensor_lists.h"
@@ -35,16 +37,27 @@ Tensor global_norm(std::span<const Tensor> tensors) {
   return cast(norm, defined[0].dtype());
 }
 
+namespace {
+
+/// By what a tensor of this norm is multiplied. A limit that the dtype can't represent is never reached.
+Tensor clip_factor(const Tensor& norm, double max_norm) {
+  const double largest =
+      norm.dtype() == DType::kF64 ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max();
+  return max_norm > largest ? scalar(1, norm.dtype()) : max_norm / maximum(norm, max_norm);
+}
+
+}  // namespace
+
 std::vector<Tensor> clip_by_global_norm(std::span<const Tensor> tensors, double max_norm) {
   check_norm(max_norm, "clip_by_global_norm");
-  const Tensor factor = max_norm / maximum(global_norm(tensors), max_norm);
+  const Tensor factor = clip_factor(global_norm(tensors), max_norm);
   return each_defined(tensors, [&](const Tensor& tensor) { return tensor * factor; });
 }
 
 std::vector<Tensor> clip_by_norm(std::span<const Tensor> tensors, double max_norm) {
   check_norm(max_norm, "clip_by_norm");
   return each_defined(tensors, [&](const Tensor& tensor) {
-    return tensor * (max_norm / maximum(global_norm({&tensor, 1}), max_norm));
+    return tensor * clip_factor(global_norm({&tensor, 1}), max_norm);
   });
 }
 

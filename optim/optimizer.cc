@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <set>
 
@@ -128,7 +129,9 @@ void Optimizer::check_options() const {
   const auto check = [](bool good, std::string_view what, double value) {
     require(good, ErrorCode::kInvalidArgument, "optimizer", "{}, got {}", what, value);
   };
-  const auto natural = [](double value) { return std::isfinite(value) && value >= 0; };
+  const auto natural = [](double value) {  // in f32 too, in which most parameters are
+    return value >= 0 && value <= std::numeric_limits<float>::max();
+  };
   check(natural(weight_decay_.rate), "the weight decay must be finite and >= 0", weight_decay_.rate);
   for (const ParameterGroup& group : options_.groups) {
     require(group.holds.defined(), ErrorCode::kInvalidArgument, "optimizer",
@@ -143,8 +146,8 @@ void Optimizer::check_options() const {
         "with exact_sums, accumulate must be a power of two", static_cast<double>(options_.accumulate));
   check(options_.bucket_bytes > 0, "bucket_bytes must be > 0", 0);
   const LossScale& scale = options_.loss_scale;
-  check(natural(scale.initial) && scale.initial <= 0x1p126, "a loss scale must lie in [0, 2^126]",
-        scale.initial);
+  check(scale.initial == 0 || (scale.initial >= 0x1p-126 && scale.initial <= 0x1p126),
+        "a loss scale must be 0 or lie in [2^-126, 2^126]", scale.initial);
   check(scale.growth_interval >= 0, "growth_interval must be >= 0",
         static_cast<double>(scale.growth_interval));
   check(scale.growth_factor > 1 && std::isfinite(scale.growth_factor), "growth_factor must be above 1",
@@ -412,7 +415,10 @@ void Optimizer::set_schedule(Schedule schedule) {
 
 int64_t Optimizer::step_count() const { return step_.tensor().item<int64_t>(); }
 
-int64_t Optimizer::phase() const { return accumulates() ? phase_.tensor().item<int64_t>() : 0; }
+int64_t Optimizer::phase() const {
+  require_here();
+  return accumulates() ? phase_.tensor().item<int64_t>() : 0;
+}
 
 void Optimizer::flush_next() {
   require_between_steps("flush_next", "");
@@ -431,12 +437,19 @@ size_t Optimizer::sums() const {
 }
 
 Tensor Optimizer::scaled(const Tensor& loss) const {
+  require_here();
   return scales_loss() ? loss * cast(loss_scale_, loss.dtype()) : loss;
 }
 
-double Optimizer::loss_scale() const { return scales_loss() ? loss_scale_.tensor().item<double>() : 1; }
+double Optimizer::loss_scale() const {
+  require_here();
+  return scales_loss() ? loss_scale_.tensor().item<double>() : 1;
+}
 
-int64_t Optimizer::skipped_steps() const { return scales_loss() ? skipped_.tensor().item<int64_t>() : 0; }
+int64_t Optimizer::skipped_steps() const {
+  require_here();
+  return scales_loss() ? skipped_.tensor().item<int64_t>() : 0;
+}
 
 std::vector<Variable> Optimizer::scale_slots() const {
   if (!scales_loss()) return {};
@@ -444,12 +457,14 @@ std::vector<Variable> Optimizer::scale_slots() const {
 }
 
 std::vector<Variable> Optimizer::parameters() const {
+  require_here();
   std::vector<Variable> result;
   for (const Entry& entry : entries_) result.push_back(entry.parameter);
   return result;
 }
 
 std::vector<Variable> Optimizer::kept_gradients() const {
+  require_here();
   std::vector<Variable> result;
   for (const Entry& entry : entries_) {
     if (entry.gradient.defined()) result.push_back(entry.gradient);
@@ -458,6 +473,7 @@ std::vector<Variable> Optimizer::kept_gradients() const {
 }
 
 std::vector<Variable> Optimizer::state() const {
+  require_here();
   std::vector<Variable> result = {learning_rate_, step_};
   if (accumulates()) result.insert(result.end(), {phase_, rows_, flush_});
   for (const Variable& slot_of_scale : scale_slots()) result.push_back(slot_of_scale);

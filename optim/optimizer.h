@@ -111,7 +111,10 @@ class Optimizer {
   /// Whether gradients are summed in the order of a tree (StepOptions::exact_sums).
   bool exact_sums() const { return options_.exact_sums; }
   /// The ranks that train together. Their notes (comm/group/rank_notes.h) are sent with every update.
-  comm::Group& group() const { return *options_.group; }
+  comm::Group& group() const {
+    require_here();
+    return *options_.group;
+  }
 
   /// loss x the loss scale: differentiate this if you call `apply` yourself. `loss` itself without scaling.
   Tensor scaled(const Tensor& loss) const;

@@ -137,6 +137,8 @@ void Tensor::throw_out_of_range() const {
 
 void Tensor::read(std::byte* to) const {
   static_cast<void>(device_address());
+  require(contiguous(), ErrorCode::kInvalidArgument, "tensor", "{} is strided; read its contiguous() copy",
+          spec().str());
   impl_->storage->read(impl_->offset_bytes, to, size_bytes());
 }
 

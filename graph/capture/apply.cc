@@ -28,11 +28,20 @@ bool observed() { return t_unobserved == 0 && !t_observers.empty(); }
 UnobservedScope::UnobservedScope() { ++t_unobserved; }
 UnobservedScope::~UnobservedScope() { --t_unobserved; }
 
+namespace {
+
+void tell_observers(const OpDef& op, const Attributes& attributes, std::span<const Tensor> inputs,
+                    std::span<const Tensor> outputs) {
+  for (size_t i = 0; t_unobserved == 0 && i < t_observers.size(); ++i)
+    t_observers[i]->on_apply(op, attributes, inputs, outputs);
+}
+
+}  // namespace
+
 std::vector<Tensor> apply(const OpDef& op, std::span<const Tensor> inputs, Attributes attributes) {
   if (Capture* capture = Capture::current()) return capture->record(op, inputs, std::move(attributes));
   std::vector<Tensor> outputs = apply_eager(op, inputs, attributes);
-  for (size_t i = 0; t_unobserved == 0 && i < t_observers.size(); ++i)
-    t_observers[i]->on_apply(op, attributes, inputs, outputs);
+  tell_observers(op, attributes, inputs, outputs);
   return outputs;
 }
 
@@ -136,7 +145,16 @@ Tensor to_device(const Tensor& tensor, Device device) {
 }
 
 Tensor contiguous(const Tensor& tensor) {
-  return tensor.is_value() || tensor.contiguous() ? tensor : internal::copy_now(tensor);
+  if (tensor.is_value() || tensor.contiguous()) return tensor;
+  const Tensor result = internal::copy_now(tensor);
+  static const OpDef op = [] {  // for tapes, so that gradients go through
+    OpDef row;
+    row.name = "contiguous";
+    row.gradient = [](const GradientCall& call) { return std::vector<Tensor>{call.output_gradients[0]}; };
+    return row;
+  }();
+  if (Capture::current() == nullptr) tell_observers(op, {}, {&tensor, 1}, {&result, 1});
+  return result;
 }
 
 }  // namespace isochron::graph

@@ -56,17 +56,18 @@ void assign(const Tensor& target, const Tensor& value);
 
 /// A contiguous tensor with the same elements; `tensor` itself if it is already contiguous.
 Tensor contiguous(const Tensor& tensor);
-/// A copy on the same device that nothing else writes to. Throws kInvalidArgument for an undefined tensor.
-/// Throws kCaptureViolation in a capture, because the copy would be made only once, during the trace; in a
-/// capture use stop_gradient(), which returns the content of each call.
+/// A copy on the same device that nothing else writes to, through which no gradient goes. Throws
+/// kInvalidArgument for an undefined tensor. Throws kCaptureViolation in a capture, because the copy would be
+/// made only once, during the trace; in a capture use stop_gradient(), which returns the content of each
+/// call.
 Tensor copy(const Tensor& tensor);
 namespace internal {
 /// Like copy(), but allowed in a capture: for content that is the same in every call.
 Tensor copy_now(const Tensor& tensor);
 }  // namespace internal
 /// A contiguous tensor with the same elements on `device`; `tensor` itself if it is already one. Waits for
-/// the copy. Throws kCaptureViolation for an undefined tensor and for a value of a graph, kUnsupported if
-/// there is no such device, kOutOfMemory.
+/// the copy, through which no gradient goes. Throws kCaptureViolation for an undefined tensor and for a value
+/// of a graph, kUnsupported if there is no such device, kOutOfMemory.
 Tensor to_device(const Tensor& tensor, Device device);
 
 /// The most entries that the per-thread cache of eager kernels may hold.

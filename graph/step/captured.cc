@@ -440,6 +440,7 @@ void CapturedFunction::Impl::check_numbers(const PlannedCall& call,
 
 CapturedFunction::CapturedFunction(TraceFunction function, CaptureOptions options) : impl_(new Impl) {
   require(options.max_plans >= 1, ErrorCode::kInvalidArgument, "capture", "max_plans must be at least 1");
+  require(function != nullptr, ErrorCode::kInvalidArgument, "capture", "the function is empty");
   options = completed(std::move(options));
   require(!options.plan.tf32 || !options.plan.device.is_cpu(), ErrorCode::kUnsupported, "capture",
           "tf32 needs a CUDA device; set CaptureOptions::plan.device, or use Precision::kF32");
@@ -474,7 +475,8 @@ std::span<const Tensor> CapturedFunction::call(std::span<const Tensor* const> ar
           "there");
   const Calling calling(impl);
   for (const Tensor* argument : arguments) {
-    require(argument->defined() && !argument->is_value(), ErrorCode::kCaptureViolation, impl.options.name,
+    require(argument != nullptr && argument->defined() && !argument->is_value(), ErrorCode::kCaptureViolation,
+            impl.options.name,
             "a captured function takes tensors with content; inside a capture call the plain function");
   }
   PlannedCall* call = impl.find(arguments);

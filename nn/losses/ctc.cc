@@ -88,7 +88,8 @@ Tensor negative_log_likelihood(const Tensor& log_probabilities, const Tensor& la
   const Tensor reached = scan(advance, {start}, {transpose(emitted, {1, 0, 2}), running}).state[0];
 
   // An alignment ends at the last label or the blank after it.
-  const Tensor end = label_lengths * 2.0;
+  // Lengths that no label can have must not wrap.
+  const Tensor end = clip(label_lengths, -1.0, static_cast<double>(positions)) * 2.0;
   const Tensor at = row_of_positions(positions);
   const Tensor ends = logical_or(equal(at, end), equal(at, end - 1.0));
   return -log_sum_exp(where(ends, reached, never), {1});

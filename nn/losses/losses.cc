@@ -219,7 +219,7 @@ Tensor sparse_cross_entropy(const CrossEntropy& loss, const Tensor& prediction, 
   Tensor index = cast(labels, DType::kI64);
   Tensor kept;
   if (options.ignore_index) {
-    kept = not_equal(index, constant(full({}, static_cast<double>(*options.ignore_index), DType::kI64)));
+    kept = not_equal(index, constant(from_span<int64_t>({}, std::span(&*options.ignore_index, 1))));
     index = where(kept, index, scalar(0, DType::kI64));
   }
   Rows rows;

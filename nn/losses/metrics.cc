@@ -210,7 +210,7 @@ double R2Score::result() const {
   double total = 0;
   for (size_t i = 0; i < errors.size(); ++i) {
     const double none = weight * (kRounding * means[i]) * (kRounding * means[i]);
-    if (deviations[i] > none) {
+    if (deviations[i] > none || std::isnan(deviations[i]) || std::isnan(errors[i])) {
       total += 1 - errors[i] / deviations[i];
     } else {
       total += errors[i] <= none ? 1 : 0;

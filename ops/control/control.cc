@@ -324,6 +324,7 @@ std::vector<Tensor> captured_while(Capture& capture, const LoopCondition& condit
 std::vector<Tensor> cond(const Tensor& predicate, const BranchFunction& then,
                          const BranchFunction& otherwise) {
   static const graph::OpDef& op = ops::row("cond");
+  require(then && otherwise, ErrorCode::kInvalidArgument, op.name, "a branch is an empty function");
   Capture* capture = Capture::current();
   if (!capture) return read_predicate(predicate, "cond") ? then() : otherwise();
   std::vector<graph::Value*> outer;
@@ -340,6 +341,7 @@ std::vector<Tensor> cond(const Tensor& predicate, const BranchFunction& then,
 
 Tensor cond(const Tensor& predicate, const std::function<Tensor()>& then,
             const std::function<Tensor()>& otherwise) {
+  require(then && otherwise, ErrorCode::kInvalidArgument, "cond", "a branch is an empty function");
   return cond(predicate, BranchFunction([&] { return std::vector<Tensor>{then()}; }),
               BranchFunction([&] { return std::vector<Tensor>{otherwise()}; }))[0];
 }
@@ -347,6 +349,8 @@ Tensor cond(const Tensor& predicate, const std::function<Tensor()>& then,
 std::vector<Tensor> while_loop(const LoopCondition& condition, const LoopFunction& body,
                                const std::vector<Tensor>& initial, WhileOptions options) {
   require(!initial.empty(), ErrorCode::kInvalidArgument, "while_loop", "the state is empty");
+  require(condition && body, ErrorCode::kInvalidArgument, "while_loop",
+          "the condition or the body is an empty function");
   require(options.max_iterations >= -1, ErrorCode::kInvalidArgument, "while_loop",
           "max_iterations must be >= 0, or -1 for no bound, got {}", options.max_iterations);
   for (const Tensor& tensor : initial) {

@@ -248,6 +248,7 @@ ScanResult scan(const ScanBody& body, const std::vector<Tensor>& initial,
                 const std::vector<Tensor>& sequences, ScanOptions options) {
   int64_t steps = options.steps;
   require(steps >= -1, ErrorCode::kInvalidArgument, "scan", "steps must be >= 0, got {}", steps);
+  require(body != nullptr, ErrorCode::kInvalidArgument, "scan", "the body is an empty function");
   for (const Tensor& tensor : initial) {
     require(tensor.defined(), ErrorCode::kInvalidArgument, "scan", "a state tensor is undefined");
   }

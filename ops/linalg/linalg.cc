@@ -1,6 +1,7 @@
 #include "isochron/ops/linalg/linalg.h"
 
 #include "isochron/core/base/checked.h"
+#include "isochron/core/tensor/elements.h"
 #include "isochron/graph/capture/apply.h"
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/linalg/linalg_references.h"
@@ -332,9 +333,9 @@ Tensor diagonal(const Tensor& x) {
 
 Tensor eye(int64_t n, DType dtype) {
   require(n >= 0, ErrorCode::kInvalidArgument, "eye", "n must be >= 0, got {}", n);
-  std::vector<double> values(static_cast<size_t>(checked_mul(n, n, "eye")));
-  for (int64_t i = 0; i < n; ++i) values[static_cast<size_t>(i * (n + 1))] = 1;
-  const Tensor result = from_vector({n, n}, values, dtype);
+  const Tensor result = zeros({n, n}, dtype);
+  for (int64_t i = 0; i < n; ++i)
+    store_number(result.raw() + static_cast<size_t>(i * (n + 1)) * dtype_size(dtype), dtype, 1);
   result.storage()->set_constant();
   return result;
 }

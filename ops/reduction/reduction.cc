@@ -9,6 +9,7 @@
 #include "isochron/ops/rows/rules.h"
 #include "isochron/ops/shape/creation.h"
 #include "isochron/ops/shape/shape_ops.h"
+#include "isochron/ops/shape/slicing.h"
 
 namespace isochron {
 namespace ops {
@@ -185,6 +186,8 @@ ISOCHRON_REDUCTION(prod)
 #undef ISOCHRON_REDUCTION
 
 Tensor variance(const Tensor& x, const Axes& axes, bool keep_dims, int64_t correction) {
+  require(correction >= 0, ErrorCode::kInvalidArgument, "variance", "correction must be >= 0, got {}",
+          correction);
   if (is_half(x.dtype()))  // which holds neither the mean nor the squares well enough
     return cast(variance(cast(x, DType::kF32), axes, keep_dims, correction), x.dtype());
   const Tensor squares = square(x - mean(x, axes, true));
@@ -224,12 +227,20 @@ Tensor norm(const Tensor& x, double p, const Axes& axes, bool keep_dims) {
           x.spec().str());
   require(p >= 1, ErrorCode::kInvalidArgument, "norm", "p must be >= 1, got {}", p);
   if (is_half(x.dtype())) return cast(norm(cast(x, DType::kF32), p, axes, keep_dims), x.dtype());
-  if (std::isinf(p)) return maximum(max(abs(x), axes, keep_dims), 0.0);  // of no elements: 0
-  if (p == 1) return sum(abs(x), axes, keep_dims);
-  if (p == 2) return root(sum(square(x), axes, keep_dims));
-  const Tensor powers = sum(pow(abs(x), p), axes, keep_dims);
+  const Tensor sizes = abs(x);
+  if (p == 1) return sum(sizes, axes, keep_dims);
+  const Tensor largest = maximum(max(sizes, axes, true), 0.0);  // of no elements: 0
+  const auto result = [&](const Tensor& kept) { return keep_dims ? kept : squeeze(kept, axes); };
+  if (std::isinf(p)) return result(largest);
+  // By the largest element, so that no power overflows or vanishes. The norm is proportional to its elements,
+  // so the gradient needn't go through the scale.
+  const Tensor usable = logical_and(largest > 0.0, is_finite(largest));
+  const Tensor scale = stop_gradient(where(usable, largest, scalar(1, x.dtype())));
+  const Tensor scaled = sizes / scale;
+  if (p == 2) return result(root(sum(square(scaled), axes, true)) * scale);
+  const Tensor powers = sum(pow(scaled, p), axes, true);
   const Tensor zero = powers <= 0.0;
-  return where(zero, powers, pow(where(zero, scalar(1, x.dtype()), powers), 1 / p));
+  return result(where(zero, powers, pow(where(zero, scalar(1, x.dtype()), powers), 1 / p)) * scale);
 }
 
 Tensor any(const Tensor& x, const Axes& axes, bool keep_dims) {

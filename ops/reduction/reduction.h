@@ -17,14 +17,15 @@ Tensor max(const Tensor& x, const Axes& axes = {}, bool keep_dims = false);
 Tensor min(const Tensor& x, const Axes& axes = {}, bool keep_dims = false);
 Tensor prod(const Tensor& x, const Axes& axes = {}, bool keep_dims = false);
 /// Mean of squared deviations, divided by n - correction (PyTorch's var has correction 1). Floating dtypes.
-/// Throws kDtypeMismatch otherwise, kInvalidArgument unless n > correction (where that isn't 0).
+/// Throws kDtypeMismatch otherwise, kInvalidArgument for a negative correction, or unless n > correction
+/// (where that isn't 0).
 Tensor variance(const Tensor& x, const Axes& axes = {}, bool keep_dims = false, int64_t correction = 0);
 /// The square root of `variance`, with its errors. The gradient where all elements are equal is 0.
 Tensor standard_deviation(const Tensor& x, const Axes& axes = {}, bool keep_dims = false,
                           int64_t correction = 0);
-/// The vector norm (sum |x|^p)^(1/p) over `axes`, max |x| for p = infinity. Floating dtypes; 16-bit ones are
-/// summed in f32. The gradient where the norm is 0 is 0. |x|^p isn't scaled: it overflows to infinity from
-/// the p-th root of the dtype's largest number on. Throws kDtypeMismatch otherwise, kInvalidArgument unless p
+/// The vector norm (sum |x|^p)^(1/p) over `axes`, max |x| for p = infinity. Elements are divided by the
+/// largest of them first, so that no power overflows or vanishes. Floating dtypes; 16-bit ones are computed
+/// in f32. The gradient where the norm is 0 is 0. Throws kDtypeMismatch otherwise, kInvalidArgument unless p
 /// >= 1.
 Tensor norm(const Tensor& x, double p = 2, const Axes& axes = {}, bool keep_dims = false);
 /// Whether any element, or each, isn't 0, as bool; NaN isn't 0. Of every dtype, bool included, without

@@ -263,6 +263,9 @@ Tensor categorical_cross_entropy(const Tensor& probabilities, const Tensor& targ
 
 Tensor binary_cross_entropy(const Tensor& probabilities, const Tensor& targets) {
   require_like(probabilities, targets, "binary_cross_entropy");
+  require(probabilities.dtype() == targets.dtype(), ErrorCode::kDtypeMismatch, "binary_cross_entropy",
+          "probabilities are {}, targets {}; cast one of them", dtype_name(probabilities.dtype()),
+          dtype_name(targets.dtype()));
   if (is_half(probabilities.dtype())) {  // in which 1 - epsilon is 1, whose complement has no logarithm
     return cast(binary_cross_entropy(cast(probabilities, DType::kF32), cast(targets, DType::kF32)),
                 probabilities.dtype());

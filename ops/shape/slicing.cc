@@ -296,15 +296,14 @@ Tensor narrow(const Tensor& x, int64_t axis, int64_t start, int64_t count) {
 
 Tensor concatenate(const std::vector<Tensor>& tensors, int64_t axis) {
   static const graph::OpDef& op = ops::row("concatenate");
-  require(!tensors.empty() && tensors[0].defined(), ErrorCode::kInvalidArgument, "concatenate",
-          "needs at least one tensor");
+  require(!tensors.empty() && tensors[0].defined(), ErrorCode::kInvalidArgument, "concatenate", "{}",
+          tensors.empty() ? "needs at least one tensor" : "the first tensor is undefined");
   const int64_t at = normalize_axis(axis, tensors[0].rank(), "concatenate");
   return graph::apply(op, tensors, {{"axis", at}})[0];
 }
 
 Tensor stack(const std::vector<Tensor>& tensors, int64_t axis) {
-  require(!tensors.empty() && tensors[0].defined(), ErrorCode::kInvalidArgument, "stack",
-          "needs at least one tensor");
+  require(!tensors.empty(), ErrorCode::kInvalidArgument, "stack", "needs at least one tensor");
   std::vector<Tensor> expanded;
   for (const Tensor& tensor : tensors) {
     ops::require_input(tensor, "stack");
@@ -318,8 +317,9 @@ Tensor stack(const std::vector<Tensor>& tensors, int64_t axis) {
 std::vector<Tensor> split(const Tensor& x, int64_t count, int64_t axis) {
   ops::require_input(x, "split");
   const int64_t extent = x.extent(axis);
-  require(count > 0 && extent % count == 0, ErrorCode::kShapeMismatch, "split",
-          "axis {} of {} does not divide into {} pieces", axis, x.spec().str(), count);
+  require(count > 0 && extent % count == 0 && count <= std::max<int64_t>(extent, 1),
+          ErrorCode::kShapeMismatch, "split", "axis {} of {} does not divide into {} pieces", axis,
+          x.spec().str(), count);
   std::vector<Tensor> pieces;
   for (int64_t i = 0; i < count; ++i) pieces.push_back(narrow(x, axis, i * (extent / count), extent / count));
   return pieces;

@@ -29,6 +29,14 @@ TEST(GradientTape, DifferentiatesWithoutWatching) {
   EXPECT_THAT(tape.gradient(loss, x).to_vector(), ElementsAre(2, 4, 6));
 }
 
+TEST(GradientTape, GoesThroughWhatMakesAViewContiguous) {
+  double values[] = {1, 2, 3, 4, 5, 6};
+  const Tensor x = Tensor::from_external(values, {DType::kF64, {3, 2}}, {1, 3});
+  GradientTape tape;
+  const Tensor loss = sum(square(contiguous(x)));
+  EXPECT_EQ(tape.gradient(loss, x).to_vector(), (std::vector<double>{2, 8, 4, 10, 6, 12}));
+}
+
 TEST(GradientTape, IsUsedUpUnlessPersistent) {
   const Tensor x = vec64({3});
   const int64_t entries = counter_value(Counter::kTapeEntries);

@@ -146,6 +146,10 @@ TEST(LossScale, FallsNoFurtherThanItsMinimum) {
 }
 
 TEST(LossScale, RejectsWrongOptions) {
+  EXPECT_ERROR(Optimizer(Sgd({.step = {.loss_scale = LossScale::fixed(1e-46)}})), ErrorCode::kInvalidArgument,
+               "a loss scale must be 0 or lie in [2^-126, 2^126]");
+  EXPECT_ERROR(Optimizer(AdamW({.weight_decay = {.rate = 1e39}})), ErrorCode::kInvalidArgument,
+               "weight decay");
   EXPECT_ERROR(Sgd({.step = {.loss_scale = {.initial = 2, .growth_interval = 1, .minimum = 0}}}),
                ErrorCode::kInvalidArgument, "minimum");
   EXPECT_ERROR(Sgd({.step = {.loss_scale = {.initial = 2, .growth_interval = 1, .minimum = 4}}}),

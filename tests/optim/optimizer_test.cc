@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <functional>
+#include <limits>
 
 #include "isochron/autograd/autograd.h"
 #include "isochron/core/process/threads.h"
@@ -229,6 +230,14 @@ TEST(Optimizer, SaysThatItWasMovedFrom) {
                  kText);
     EXPECT_ERROR(optimizer.learning_rate(), ErrorCode::kInvalidArgument, "[variable] it is undefined");
     EXPECT_ERROR(optimizer.step_count(), ErrorCode::kInvalidArgument, "[variable] it is undefined");
+    EXPECT_ERROR(optimizer.group(), ErrorCode::kInvalidArgument, kText);
+    EXPECT_ERROR(optimizer.state(), ErrorCode::kInvalidArgument, kText);
+    EXPECT_ERROR(optimizer.parameters(), ErrorCode::kInvalidArgument, kText);
+    EXPECT_ERROR(optimizer.kept_gradients(), ErrorCode::kInvalidArgument, kText);
+    EXPECT_ERROR(optimizer.phase(), ErrorCode::kInvalidArgument, kText);
+    EXPECT_ERROR(optimizer.loss_scale(), ErrorCode::kInvalidArgument, kText);
+    EXPECT_ERROR(optimizer.skipped_steps(), ErrorCode::kInvalidArgument, kText);
+    EXPECT_ERROR(optimizer.scaled(ones({})), ErrorCode::kInvalidArgument, kText);
     EXPECT_NO_THROW(here.apply(line.parameters(), gradients));
   }
 }
@@ -315,6 +324,10 @@ TEST(Clipping, ScalesToTheGlobalNorm) {
   EXPECT_TRUE(near(clipped[2], full({1, 2}, 4 / std::sqrt(50.0)), 1e-6));
   EXPECT_TRUE(near(clip_by_global_norm(tensors, 10)[0], full({2}, 3), 0));
   EXPECT_ERROR(clip_by_global_norm(tensors, 0), ErrorCode::kInvalidArgument, "max_norm");
+  for (const double beyond : {std::numeric_limits<double>::infinity(), 1e39}) {
+    EXPECT_TRUE(near(clip_by_global_norm(tensors, beyond)[0], full({2}, 3), 0)) << beyond;
+    EXPECT_TRUE(near(clip_by_norm(tensors, beyond)[0], full({2}, 3), 0)) << beyond;
+  }
   EXPECT_ERROR(global_norm({}), ErrorCode::kInvalidArgument, "none");
 }
 

@@ -112,6 +112,7 @@ class TriangleKernel final : public graph::Kernel {
 
   void run(const KernelArgs& args) override {
     const size_t row_bytes = static_cast<size_t>(matrices_.columns) * size_;
+    if (row_bytes == 0) return;
     for (int64_t row = 0; row < matrices_.count * matrices_.rows; ++row) {
       // Columns before `split` are on or below the diagonal (or, where the upper triangle is kept, below it).
       const int64_t bound = row % matrices_.rows + diagonal_ + (lower_ ? 1 : 0);

@@ -96,6 +96,10 @@ TEST(Tensor, UndefinedHasNoContent) {
   EXPECT_ERROR(none.elems(), ErrorCode::kInvalidArgument, "undefined");
   EXPECT_ERROR(none.contiguous(), ErrorCode::kInvalidArgument, "undefined");
   EXPECT_ERROR(none.device(), ErrorCode::kInvalidArgument, "undefined");
+  float numbers[4] = {};
+  std::byte bytes[16];
+  EXPECT_ERROR(Tensor::from_external(numbers, {DType::kF32, {2, 2}}, {1, 2}).read(bytes),
+               ErrorCode::kInvalidArgument, "is strided");
   EXPECT_ERROR(none.refreshed(), ErrorCode::kInvalidArgument, "undefined");
   EXPECT_FALSE(none.is_value());
 }

@@ -111,6 +111,11 @@ TEST(Ctc, NumbersOfLabelsThatCantBeHaveNoAlignment) {
   std::vector<double> expected(25, 0);
   expected[0] = kInfinity;
   EXPECT_EQ(loss(integers({2}, {4, 4}), integers({2}, {-1, 3})), expected);
+  constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();  // twice as much would be 0 or 2
+  for (const int64_t count : {kLeast, kLeast + 1}) {
+    const std::vector<int64_t> counts{count, std::numeric_limits<int64_t>::max()};
+    EXPECT_EQ(loss(integers({2}, {4, 4}), from_span<int64_t>({2}, counts)), expected);
+  }
   EXPECT_EQ(loss(integers({2}, {-1, -1}), integers({2}, {1, 2})), expected);
   expected[0] = 0;
   EXPECT_EQ(loss(integers({2}, {-1, -1}), integers({2}, {0, 0})), expected);

@@ -171,6 +171,12 @@ TEST(Losses, SumWithinSamplesAndAverageOverThem) {
   EXPECT_NEAR(
       nn::sparse_softmax_cross_entropy(logits, labels, {.per_sample = Reduction::kSum}).item<double>(),
       3 * std::log(4.0), 1e-14);
+  const int64_t ignored = (int64_t{1} << 53) + 1;  // which f64 rounds
+  const std::vector<int64_t> few{0, ignored, ignored};
+  EXPECT_NEAR(nn::sparse_softmax_cross_entropy(zeros({3, 4}, DType::kF64), from_span<int64_t>({3}, few),
+                                               {.ignore_index = ignored})
+                  .item<double>(),
+              std::log(4.0), 1e-14);
   const Tensor some = from_vector({2, 3}, {0, 7, 7, 1, 2, 7}, DType::kI64);
   EXPECT_NEAR(
       nn::sparse_softmax_cross_entropy(logits, some, {.ignore_index = 7, .per_sample = Reduction::kSum})

@@ -154,6 +154,16 @@ TEST(Metrics, R2OfConstantTargets) {
   EXPECT_EQ(score.result(), 0.5) << "one without error, one with";
 }
 
+TEST(Metrics, R2OfNaNIsNaN) {
+  for (const bool in_target : {false, true}) {
+    const Tensor some = from_vector({3}, {1, 2, 4}, DType::kF64);
+    const Tensor bad = from_vector({3}, {1, std::nan(""), 4}, DType::kF64);
+    R2Score score;
+    score.update(in_target ? some : bad, in_target ? bad : some);
+    EXPECT_TRUE(std::isnan(score.result())) << in_target;
+  }
+}
+
 TEST(Metrics, R2OfConstantTargetsWhoseMeanIsRounded) {
   // Three times 0.1, divided by 3, is another number.
   const Tensor target = full({3}, 0.1, DType::kF64);

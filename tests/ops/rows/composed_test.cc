@@ -10,6 +10,7 @@
 #include "isochron/data/formats/npy.h"
 #include "isochron/graph/step/captured.h"
 #include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/linalg/linalg.h"
 #include "isochron/ops/reduction/reduction.h"
 #include "isochron/ops/shape/creation.h"
 #include "isochron/ops/shape/shape_ops.h"
@@ -115,6 +116,20 @@ TEST(ComposedLimits, NaNIsNotZeroAndStays) {
   EXPECT_TRUE(std::isnan(standard_deviation(x).item<float>()));
 }
 
+TEST(ComposedLimits, NormsNeitherOverflowNorVanish) {
+  for (const double p : {1.5, 2.0, 200.0}) {
+    EXPECT_NEAR(norm(full({2}, 1e30), p).item<float>(), 1e30 * std::pow(2, 1 / p), 1e25) << p;
+    EXPECT_NEAR(norm(full({2}, 1e-30), p).item<float>(), 1e-30 * std::pow(2, 1 / p), 1e-35) << p;
+  }
+  EXPECT_EQ(norm(from_vector({3}, {1, -3, 2}), 1e39).item<float>(), 3);
+  EXPECT_EQ(norm(from_vector({2}, {kInfinity, 1}), 3).item<float>(), kInfinity);
+  GradientTape tape;
+  const Tensor x = from_vector({2}, {3e30, -4e30});
+  const Values dx = tape.gradient(norm(x), x).to_vector();
+  EXPECT_NEAR(dx[0], 0.6, 1e-6);
+  EXPECT_NEAR(dx[1], -0.8, 1e-6);
+}
+
 TEST(ComposedLimits, OfBoolsAndIntegers) {
   const Tensor flags = from_vector({2, 2}, {1, 0, 1, 1}, DType::kBool);
   EXPECT_EQ(any(flags, {0}).to_vector(), (Values{1, 1}));
@@ -154,6 +169,13 @@ TEST(ComposedLimits, MistakesAreErrors) {
   EXPECT_ERROR(standard_deviation(arange(3)), ErrorCode::kDtypeMismatch, "cast to f32 first");
   EXPECT_ERROR(standard_deviation(ones({1}), {}, false, 1), ErrorCode::kInvalidArgument,
                "need more elements");
+  EXPECT_ERROR(variance(x, {}, false, -1), ErrorCode::kInvalidArgument, "correction must be >= 0, got -1");
+  EXPECT_ERROR(split(zeros({0}), int64_t{1} << 31), ErrorCode::kShapeMismatch, "does not divide");
+  EXPECT_ERROR(concatenate({Tensor(), x}), ErrorCode::kInvalidArgument, "the first tensor is undefined");
+  EXPECT_THROW(eye(int64_t{1} << 31), Error);
+  EXPECT_EQ(tril(zeros({INT64_MAX, 0})).elems(), 0);
+  EXPECT_ERROR(CapturedFunction(CapturedFunction::TraceFunction(), {}), ErrorCode::kInvalidArgument,
+               "the function is empty");
   EXPECT_ERROR(linspace(0, 1, -1), ErrorCode::kInvalidArgument, "count must be >= 0, got -1");
   EXPECT_ERROR(linspace(0, kInfinity, 3), ErrorCode::kInvalidArgument, "both ends must be finite");
   EXPECT_ERROR(linspace(0, 300, 3, DType::kU8), ErrorCode::kOutOfRange, "out of the range of u8");
