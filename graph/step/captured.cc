@@ -53,9 +53,8 @@ CaptureOptions completed(CaptureOptions options) {
   return options;
 }
 
-/// The arena that all plans of a function share, because only one of them runs at a time. Memory that one
-/// call has brought into the caches is still cached for the next call, whatever its signature. Every call
-/// makes all views of the previous results stale.
+/// The arena that all plans of a function share, because only one of them runs at a time, so what is in the
+/// caches serves the next call of any signature. Every call makes all views of the previous results stale.
 class ArenaStorage final : public StorageOver {
  public:
   ArenaStorage(Ref<Storage> memory, std::string name)
@@ -314,9 +313,8 @@ void CapturedFunction::Impl::provide_arena(const PlannedCall& call) {
   arena = std::move(longer);
 }
 
-/// Runs the passes on a traced graph and plans it. The passes don't know about workspaces and gaps in the
-/// arena. While the plan exceeds the memory budget, they run again with a smaller budget, in the last attempt
-/// with 1. `passed`: the time when the passes ended.
+/// Runs the passes on a traced graph and plans it. While the plan exceeds the memory budget (workspaces and
+/// gaps are unknown to the passes), they run again with a smaller one, at last 1. `passed`: when they ended.
 void CapturedFunction::Impl::plan(PlannedCall& call, const graph::PassOptions& options_of_passes,
                                   int64_t& passed) const {
   const size_t budget = options_of_passes.memory_budget_bytes;
