@@ -59,6 +59,12 @@ TEST(TwoLevels, OneLevelIsNone) {
   Values scattered;  // over two powers of ten, without a gap
   for (int i = 0; i < 2000; ++i) scattered.push_back(1e8 * std::exp(rng.normal()));
   EXPECT_FALSE(two_levels(scattered));
+  Values wide;  // each half over a factor of 2.7, with a gap of 1.3 between them
+  for (int i = 0; i < 2000; ++i) {
+    const double place = 2 * rng.uniform();
+    wide.push_back(1e8 * std::exp(place) * (place > 1 ? 1.3 : 1));
+  }
+  EXPECT_FALSE(two_levels(wide)) << "the levels are wider than what lies between them";
 }
 
 TEST(TwoLevels, AStepOfTheWholeIsNone) {
