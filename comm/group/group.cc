@@ -61,6 +61,7 @@ Group::Group(const std::function<std::unique_ptr<Communicator>()>& open) {
   thread_ = std::thread([this, &open, &opened] {
     thread_id_ = gettid();
     flush_subnormals_to_zero();  // so that sums are computed as in a step
+    bool is_open = false;        // once the constructor returns, `failure_` is that of collectives
     try {
       communicator_ = open();
       rank_ = communicator_->rank();
@@ -69,12 +70,13 @@ Group::Group(const std::function<std::unique_ptr<Communicator>()>& open) {
       notes_ = RankNotes(rank_, size_);
       own_call_.resize(static_cast<size_t>(size_));
       calls_of_ranks_.resize(static_cast<size_t>(size_));
+      is_open = true;
     } catch (...) {
       failure_ = std::current_exception();
     }
     opened.store(true);
     opened.notify_all();  // from here on the constructor may return, which destroys `opened`
-    if (!failure_) work_through();
+    if (is_open) work_through();
   });
   opened.wait(false, std::memory_order_acquire);
   if (failure_) {
