@@ -229,8 +229,8 @@ std::vector<Tensor> apply_eager(const OpDef& op, std::span<const Tensor> inputs,
   }
   std::vector<Tensor> packed;
   if (!plain) {
-    for (const Tensor& input : inputs)
-      packed.push_back(input.contiguous() ? input : internal::copy_now(input));
+    const UnobservedScope packing;  // tapes see the call with its own inputs
+    for (const Tensor& input : inputs) packed.push_back(contiguous(input));
     inputs = packed;
   }
   if (op.fusion == FusionClass::kView) return {view(op, inputs[0], inputs, attributes)};

@@ -2,6 +2,7 @@
 
 #include "isochron/nn/losses/loss_operands.h"
 #include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/elementwise/root.h"
 #include "isochron/ops/indexing/along_axis.h"
 #include "isochron/ops/indexing/indexing.h"
 #include "isochron/ops/reduction/reduction.h"
@@ -20,11 +21,7 @@ Tensor hinge_of(const Tensor& prediction, const Tensor& target, std::string_view
 }
 
 /// The Euclidean length of vectors (..., C), with gradient 0 where it is 0.
-Tensor length(const Tensor& x) {
-  const Tensor squares = sum(square(x), {-1});
-  const Tensor none = equal(squares, scalar(0, x.dtype()));
-  return where(none, scalar(0, x.dtype()), sqrt(where(none, scalar(1, x.dtype()), squares)));
-}
+Tensor length(const Tensor& x) { return ops::root(sum(square(x), {-1})); }
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 
 #include "isochron/graph/capture/apply.h"
 #include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/elementwise/root.h"
 #include "isochron/ops/rows/registry.h"
 #include "isochron/ops/rows/rules.h"
 #include "isochron/ops/shape/creation.h"
@@ -201,12 +202,6 @@ Tensor variance(const Tensor& x, const Axes& axes, bool keep_dims, int64_t corre
 
 namespace {
 
-/// The square root of x >= 0. Its gradient at 0 is 0; that of `sqrt` is infinite.
-Tensor root(const Tensor& x) {
-  const Tensor zero = x <= 0.0;
-  return where(zero, x, sqrt(where(zero, scalar(1, x.dtype()), x)));
-}
-
 Tensor is_nonzero(const Tensor& x, std::string_view where) {
   require(x.defined(), ErrorCode::kInvalidArgument, where, "the input is undefined");
   return cast(stop_gradient(x), DType::kBool);
@@ -218,7 +213,7 @@ Tensor standard_deviation(const Tensor& x, const Axes& axes, bool keep_dims, int
   if (is_half(x.dtype())) {
     return cast(standard_deviation(cast(x, DType::kF32), axes, keep_dims, correction), x.dtype());
   }
-  return root(variance(x, axes, keep_dims, correction));
+  return ops::root(variance(x, axes, keep_dims, correction));
 }
 
 Tensor norm(const Tensor& x, double p, const Axes& axes, bool keep_dims) {
@@ -237,7 +232,7 @@ Tensor norm(const Tensor& x, double p, const Axes& axes, bool keep_dims) {
   const Tensor usable = logical_and(largest > 0.0, is_finite(largest));
   const Tensor scale = stop_gradient(where(usable, largest, scalar(1, x.dtype())));
   const Tensor scaled = sizes / scale;
-  if (p == 2) return result(root(sum(square(scaled), axes, true)) * scale);
+  if (p == 2) return result(ops::root(sum(square(scaled), axes, true)) * scale);
   const Tensor powers = sum(pow(scaled, p), axes, true);
   const Tensor zero = powers <= 0.0;
   return result(where(zero, powers, pow(where(zero, scalar(1, x.dtype()), powers), 1 / p)) * scale);

@@ -11,7 +11,7 @@ def faults(mutant):
                "if (!share_stays(ns, longer.front(), longer.size()))", "if (!share_stays(ns, longer.front(), longer.size()) && ns.empty())", "apps", "TwoLevels.AStepOfTheWhole*"),
         mutant("levels-that-overlap", "apps/analyze/times/two_levels.cc", " || gap < spread(shorter) || gap < spread(longer)", " || gap < 0 * spread(shorter) * spread(longer)", "apps",
                "TwoLevels.OneLevel*"),
-        mutant("root-of-zero-without-its-gradient", "ops/reduction/reduction.cc", "sqrt(where(zero, scalar(1, x.dtype()), x))", "sqrt(x)", "ops",
+        mutant("root-of-zero-without-its-gradient", "ops/elementwise/root.h", "sqrt(where(zero, scalar(1, x.dtype()), x))", "sqrt(x)", "ops",
                "Composed.Functions*"),
         mutant("rolled-the-other-way", "ops/shape/slicing.cc", "{narrow(result, axis, extent - shift, shift), narrow(result, axis, 0, extent - shift)}",
                "{narrow(result, axis, shift, extent - shift), narrow(result, axis, 0, shift)}", "ops", "Composed.Functions*"),

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <fstream>
 
+#include "apps/analyze/log_fixture.h"
 #include "apps/command.h"
 #include "isochron/apps/analyze/logs/log_ranks.h"
 #include "isochron/apps/analyze/read_times.h"
@@ -24,28 +25,12 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::SizeIs;
 
-class ToldApart : public testing::Test {
+class ToldApart : public LogFixture {
  protected:
-  std::string write(const std::string& content) {
-    const std::filesystem::path path = folder_.path() / "times";
-    std::ofstream(path) << content;
-    return path.string();
-  }
-  IterationTimes read(const std::string& content, TimesOptions options = {}) {
-    options.path = write(content);
-    return read_times(options);
-  }
-  std::vector<double> ms(const std::string& content, const TimesOptions& options = {}) {
-    std::vector<double> result;
-    const IterationTimes times = read(content, options);
-    for (const double ns : times.series.at(0).ns) result.push_back(std::round(ns / 1e3) / 1e3);
-    return result;
-  }
   /// Noise of 2 %.
   double noise() { return 1 + 0.02 * rng_.normal(); }
 
   Rng rng_{1};
-  TempFolder folder_;
 };
 
 class RanksOfLines : public ToldApart, public testing::WithParamInterface<const char*> {};

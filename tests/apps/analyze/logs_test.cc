@@ -5,6 +5,7 @@
 #include <cmath>
 #include <fstream>
 
+#include "apps/analyze/log_fixture.h"
 #include "isochron/apps/analyze/logs/log_formats.h"
 #include "isochron/apps/analyze/read_times.h"
 #include "isochron/apps/analyze/times/log_reader.h"
@@ -87,26 +88,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Sample{"loop_steps", "lines of a loop", "step", 100, 0, 3e6, "the time of a step", ""}),
     [](const auto& sample) { return sample.param.name; });
 
-class Logs : public testing::Test {
- protected:
-  std::filesystem::path write(const std::string& content) {
-    const auto path = folder_.path() / "log";
-    std::ofstream(path) << content;
-    return path;
-  }
-  IterationTimes read(const std::string& content, TimesOptions options = {}) {
-    options.path = write(content);
-    return read_times(options);
-  }
-  std::vector<double> ms(const std::string& content, const TimesOptions& options = {}) {
-    std::vector<double> result;
-    const IterationTimes times = read(content, options);
-    for (const double ns : times.series.at(0).ns) result.push_back(std::round(ns / 1e3) / 1e3);
-    return result;
-  }
-
-  TempFolder folder_;
-};
+class Logs : public LogFixture {};
 
 TEST_F(Logs, LinesOfLoopsAreReadWithTheirUnits) {
   const struct {

@@ -16,6 +16,7 @@
 #include "isochron/ops/shape/shape_ops.h"
 #include "isochron/ops/shape/slicing.h"
 #include "support/expect_error.h"
+#include "support/near.h"
 
 namespace isochron {
 namespace {
@@ -26,13 +27,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 class Composed : public testing::Test {
  protected:
   void expect_equal(const Tensor& got, const std::string& name) {
-    const Tensor& want = arrays_.at(name);
-    EXPECT_EQ(got.shape(), want.shape()) << name;
-    const Values values = got.to_vector(), wanted = want.to_vector();
-    ASSERT_EQ(values.size(), wanted.size()) << name;
-    for (size_t i = 0; i < wanted.size(); ++i) {
-      EXPECT_NEAR(values[i], wanted[i], 1e-13 * (1 + std::abs(wanted[i]))) << name << ", element " << i;
-    }
+    EXPECT_TRUE(near(got, arrays_.at(name), 1e-13, 1e-13)) << name;
   }
 
   void check(const std::string& name, const std::function<Tensor(const Tensor&)>& function) {

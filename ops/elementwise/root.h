@@ -1,0 +1,15 @@
+// The square root for lengths and deviations, which have a gradient where they are 0.
+#pragma once
+
+#include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/shape/creation.h"
+
+namespace isochron::ops {
+
+/// The square root of x >= 0. Its gradient at 0 is 0; that of `sqrt` is infinite.
+inline Tensor root(const Tensor& x) {
+  const Tensor zero = equal(x, scalar(0, x.dtype()));
+  return where(zero, scalar(0, x.dtype()), sqrt(where(zero, scalar(1, x.dtype()), x)));
+}
+
+}  // namespace isochron::ops
