@@ -24,8 +24,8 @@ sources = $$(find apps autograd backends bench comm core data examples graph mem
   -name '*.h' -o -name '*.cc' -o -name '*.cu') isochron.h
 
 # $(call configure,preset) and $(call run_tests,preset,excluded label); ctest prints the summary and fails if there is no test.
-# One label is excluded: single, tests that each run in their own process although their program also runs whole; or whole, all
-# tests of a program in one process and in random order.
+# One label is excluded: single, tests that each run in their own process; or whole, the same tests, many in one process and in
+# random order.
 configure = cmake --preset $(1) $(cmake_flags) --log-level=WARNING >/dev/null
 run_tests = ctest --test-dir build/$(1) --output-on-failure --no-tests=error --progress -j $(JOBS) -LE $(2)
 
@@ -49,18 +49,18 @@ demo: deps  ## build, train on the shipped data, run the comparisons; results in
 	printf '\nResults are in %s:\n' "$$(realpath $(OUT))"
 	ls $(OUT) | sed 's/^/  /'
 
-test: deps  ## build everything in release and run every test, those of a program together in random order
+test: deps  ## build everything in release and run every test, each in its own process
 	@$(call configure,release)
 	cmake --build --preset release -j $(JOBS)
-	$(call run_tests,release,single)
+	$(call run_tests,release,whole)
 
 # Up to GCC 13 the runtime mistakes a thread-local block of a loaded library for one with a header of glibc before 2.25 if its
 # address happens to look like that; the leak check then reads past it and dies. Without that interception it ignores such blocks.
 # Too large an allocation returns null there as elsewhere: a test checks that it is reported as an error.
-asan: deps  ## the tests, one by one, under the address and undefined-behavior sanitizers
+asan: deps  ## the tests, many in one process and in random order, under the address and undefined-behavior sanitizers
 	@$(call configure,asan)
 	cmake --build --preset asan -j $(JOBS)
-	ASAN_OPTIONS=intercept_tls_get_addr=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 $(call run_tests,asan,whole)
+	ASAN_OPTIONS=intercept_tls_get_addr=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 $(call run_tests,asan,single)
 
 # The toolkit's headers and libraries are enough: no device is needed, and tests that need one are skipped.
 cuda: deps  ## the tests of a build that demands the CUDA Toolkit

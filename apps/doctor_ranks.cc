@@ -13,6 +13,7 @@
 #include "isochron/comm/launch/launch.h"
 #include "isochron/core/base/error.h"
 #include "isochron/core/process/cores.h"
+#include "isochron/core/text/count_text.h"
 
 namespace isochron::apps {
 namespace {
@@ -84,18 +85,17 @@ struct Share {
 
 std::string share_text(const comm::Launch& launch, const Share& share) {
   const int threads = comm::threads_of_rank(launch);
-  return fmt::format("{} of {} ({}); an equal share is {}; trains on {} thread{}", share.own.size(),
-                     share.all, list_text(share.own), share.equal, threads, threads == 1 ? "" : "s");
+  return fmt::format("{} of {} ({}); an equal share is {}; trains on {}", share.own.size(), share.all,
+                     list_text(share.own), share.equal, count_text(threads, "thread"));
 }
 
 /// Empty where the rank has its share.
 std::string bound_text(const comm::Launch& launch, const Share& share) {
   if (share.own.empty() || static_cast<int>(share.own.size()) >= share.equal) return "";
   const bool slurm = launch.launcher.starts_with("Slurm");
-  return fmt::format(
-      "this rank is bound to {} core{}, but an equal share would be {}: start the ranks with {}",
-      share.own.size(), share.own.size() == 1 ? "" : "s", share.equal,
-      slurm ? "srun --cpu-bind=none, and enough --cpus-per-task" : "mpirun --bind-to none");
+  return fmt::format("this rank is bound to {}, but an equal share would be {}: start the ranks with {}",
+                     count_text(share.own.size(), "core"), share.equal,
+                     slurm ? "srun --cpu-bind=none, and enough --cpus-per-task" : "mpirun --bind-to none");
 }
 
 void add_launch(const comm::Launch& launch, const observe::MachineDescription& machine,

@@ -14,6 +14,7 @@
 #include "isochron/core/base/seed.h"
 #include "isochron/core/telemetry/counters.h"
 #include "isochron/core/telemetry/event.h"
+#include "isochron/core/text/count_text.h"
 #include "isochron/graph/capture/apply.h"
 #include "isochron/graph/capture/capture.h"
 #include "isochron/memory/allocators/buffer.h"
@@ -81,10 +82,10 @@ void refuse_untrained(std::span<const Tensor> others, std::span<const Tensor> gr
   const size_t count = names.size();
   if (count > kNamed) names.resize(kNamed);
   fail(ErrorCode::kInvalidArgument, "minimize",
-       "the loss also trains {} variable{} that the {} parameters given leave out: {}{}; name them in the "
+       "the loss also trains {} that the {} parameters given leave out: {}{}; name them in the "
        "model's members or give them too, freeze them with set_trainable(false), put stop_gradient before "
        "them, or set allow_untrained in the step options",
-       count, count == 1 ? "" : "s", given, fmt::join(names, ", "),
+       count_text(count, "variable"), given, fmt::join(names, ", "),
        count > kNamed ? fmt::format(" and {} more", count - kNamed) : "");
 }
 

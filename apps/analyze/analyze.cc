@@ -24,6 +24,7 @@
 #include "isochron/apps/output_files.h"
 #include "isochron/core/base/error.h"
 #include "isochron/core/files/file.h"
+#include "isochron/core/text/count_text.h"
 #include "isochron/core/text/terminal_text.h"
 #include "isochron/observe/diagnose/report.h"
 #include "isochron/observe/export/page.h"
@@ -197,10 +198,6 @@ std::vector<OtherPhase> judge_others(const IterationTimes& times, const std::str
   return result;
 }
 
-std::string counted(size_t count, std::string_view thing) {
-  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
-}
-
 /// Three significant digits, as people write a count.
 std::string about(double count) {
   const double digit = std::pow(10, std::max(0.0, std::floor(std::log10(count)) - 2));
@@ -213,7 +210,7 @@ std::string values_text(const IterationTimes& times, int64_t count) {
   if (!times.phase.empty())
     from += fmt::format("{}phase '{}'", from.empty() ? "" : ", ", quotation(times.phase, 80));
   return fmt::format("{}{}{}",
-                     counted(static_cast<size_t>(count), times.program.empty() ? "iteration" : "value"),
+                     count_text(static_cast<size_t>(count), times.program.empty() ? "iteration" : "value"),
                      from.empty() ? "" : fmt::format(" ({})", from),
                      times.each.empty() ? "" : fmt::format(", each {}", times.each));
 }
@@ -230,7 +227,7 @@ std::vector<std::string> remarks(const IterationTimes& times, const std::vector<
   for (size_t i = 0; i < std::min(phases.size(), kShown); ++i) {
     const OtherPhase& other = phases[i];
     others += fmt::format("{}'{}' ({}, median {}", i == 0 ? "" : ", ", quotation(other.name, 80),
-                          counted(other.values, "value"), observe::duration_text(other.median_ns));
+                          count_text(other.values, "value"), observe::duration_text(other.median_ns));
     if (other.verdict) others += fmt::format(", {}", observe::flatness_name(other.verdict->kind));
     if (other.grows()) others += " " + observe::percent(other.verdict->largest.change);
     others += ")";

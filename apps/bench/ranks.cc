@@ -15,6 +15,7 @@
 #include "isochron/core/base/clock.h"
 #include "isochron/core/base/error.h"
 #include "isochron/core/process/threads.h"
+#include "isochron/core/text/count_text.h"
 #include "isochron/observe/diagnose/report.h"
 #include "isochron/observe/statistics/statistics.h"
 
@@ -175,8 +176,8 @@ void print_json(const BenchCase& entry, const RanksOptions& options, const Count
 void print_heading() {
   const comm::Group& ranks = *comm::world();
   const int threads = compute_threads();
-  fmt::print("{} ranks of {} thread{}, {}; medians over rounds, means over ranks\n", ranks.size(), threads,
-             threads == 1 ? "" : "s", ranks.description());
+  fmt::print("{} ranks of {}, {}; medians over rounds, means over ranks\n", ranks.size(),
+             count_text(threads, "thread"), ranks.description());
   fmt::print("{:<16} {:>9} {:>11} {:>11} {:>7} {:>11} {:>12} {:>12}\n", "case", "steps", "over ranks",
              "alone", "ratio", "exposed", "sent", "collectives");
 }

@@ -16,6 +16,7 @@
 #include "isochron/core/base/crc32c.h"
 #include "isochron/core/files/file.h"
 #include "isochron/core/process/threads.h"
+#include "isochron/core/text/count_text.h"
 #include "isochron/nn/module/initializers.h"
 #include "isochron/observe/export/kernel_table.h"
 #include "isochron/observe/export/page.h"
@@ -148,7 +149,7 @@ train::Trainer TrainSession::trainer(train::BatchFunctions functions, train::Bat
 }
 
 void TrainSession::fit(train::Trainer& trainer, train::Batches data, train::FitOptions fit_options) {
-  fmt::print("{} epoch{}{}, batch {}{}, {}, learning rate {:g}{}{}\n", epochs_, epochs_ == 1 ? "" : "s",
+  fmt::print("{}{}, batch {}{}, {}, learning rate {:g}{}{}\n", count_text(epochs_, "epoch"),
              counts_steps() ? fmt::format(" of {} steps", steps_per_epoch(data)) : "", batch_,
              batches_per_update() > 1 ? fmt::format(", one update per {} batches", batches_per_update()) : "",
              optimizer_name_, learning_rate_, settings_.warmup_share > 0 ? " after warm-up" : "",

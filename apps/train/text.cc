@@ -6,6 +6,7 @@
 #include "isochron/apps/train/families.h"
 #include "isochron/apps/train/session.h"
 #include "isochron/core/files/program_folder.h"
+#include "isochron/core/text/count_text.h"
 #include "isochron/data/formats/text.h"
 #include "isochron/graph/capture/apply.h"
 #include "isochron/nn/losses/losses.h"
@@ -102,8 +103,8 @@ void train_gpt(const TrainOptions& options) {
                                  .warmup_share = 0.04});
   const data::Text text = load_text(session.data());
   session.trains_on({text.train, text.validation});
-  fmt::print("text: {} characters of {} file{} for training, {} for validation, {} distinct characters\n",
-             text.train.elems(), text.files, text.files == 1 ? "" : "s", text.validation.elems(),
+  fmt::print("text: {} characters of {} for training, {} for validation, {} distinct characters\n",
+             text.train.elems(), count_text(text.files, "file"), text.validation.elems(),
              text.vocabulary.size());
   for (const Tensor& part : {text.train, text.validation}) {
     require(part.elems() > kContext, ErrorCode::kBadFormat,

@@ -19,6 +19,7 @@
 #include "isochron/comm/mpi/module.h"
 #include "isochron/core/base/error.h"
 #include "isochron/core/files/program_folder.h"
+#include "isochron/core/text/count_text.h"
 
 namespace isochron::comm {
 
@@ -311,9 +312,9 @@ std::unique_ptr<Communicator> open_launched(const Launch& launch) {
   const std::string library = communicator->description();
   communicator.reset();
   fail(ErrorCode::kCommunication, "mpi",
-       "{} finds {} rank{}, but {} has started {}: the launcher belongs to another MPI; start the program "
+       "{} finds {}, but {} has started {}: the launcher belongs to another MPI; start the program "
        "with {}, or select the launcher's MPI with {}",
-       library, size, size == 1 ? "" : "s", launch.launcher, launch.size, mpi.mpirun, kChoice);
+       library, count_text(size, "rank"), launch.launcher, launch.size, mpi.mpirun, kChoice);
 }
 
 }  // namespace isochron::comm

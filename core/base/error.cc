@@ -1,13 +1,23 @@
 #include "isochron/core/base/error.h"
 
 namespace isochron {
+namespace {
+thread_local const char* t_function = nullptr;  // of the outermost ErrorScope
+}  // namespace
+
+ErrorScope::ErrorScope(const char* function) : outer_(t_function) {
+  if (!outer_) t_function = function;
+}
+ErrorScope::~ErrorScope() { t_function = outer_; }
 
 Error::Error(ErrorCode code, std::string_view where, const std::string& text)
     : std::runtime_error(fmt::format("[{}] {}", where, text)), code_(code), where_(where) {}
 
 void internal::throw_error(ErrorCode code, std::string_view where, fmt::string_view format,
                            fmt::format_args args) {
-  throw Error(code, where, fmt::vformat(format, args));
+  const std::string text = fmt::vformat(format, args);
+  if (!t_function || where == t_function) throw Error(code, where, text);
+  throw Error(code, fmt::format("{}/{}", t_function, where), text);
 }
 
 std::string_view error_code_name(ErrorCode code) {

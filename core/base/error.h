@@ -54,6 +54,20 @@ class Error : public std::runtime_error {
   std::string where_;
 };
 
+/// While it exists, the errors that `fail` and `require` throw on this thread begin with `function`:
+/// "[variance/mean] ...". For functions that are composed of other functions, so that an error names what the
+/// user called. The outermost one counts.
+class ErrorScope {
+ public:
+  explicit ErrorScope(const char* function);
+  ~ErrorScope();
+  ErrorScope(const ErrorScope&) = delete;
+  ErrorScope& operator=(const ErrorScope&) = delete;
+
+ private:
+  const char* outer_;
+};
+
 namespace internal {
 /// Kept out of the templates below, so that each of their many calls compiles to little code.
 [[noreturn]] void throw_error(ErrorCode code, std::string_view where, fmt::string_view format,

@@ -99,6 +99,7 @@ Tensor negative_log_likelihood(const Tensor& log_probabilities, const Tensor& la
 
 Tensor ctc_loss(const Tensor& log_probabilities, const Tensor& labels, const Tensor& input_lengths,
                 const Tensor& label_lengths, const CtcOptions& options) {
+  const ErrorScope scope("ctc_loss");
   check(log_probabilities, labels, input_lengths, label_lengths, options);
   const auto column = [](const Tensor& lengths) { return expand_dims(cast(lengths, DType::kI64), 1); };
   Tensor losses = negative_log_likelihood(widened(log_probabilities), cast(labels, DType::kI64),

@@ -56,6 +56,7 @@ Tensor targets_of_classes(const Tensor& prediction, const Tensor& targets,
 
 Tensor binary_focal_cross_entropy(const Tensor& probabilities, const Tensor& targets,
                                   const BinaryFocalOptions& options) {
+  const ErrorScope scope("binary_focal_cross_entropy");
   constexpr std::string_view kName = "binary_focal_cross_entropy";
   require_numbers(probabilities, targets, kName);
   const Tensor t = smoothed(widened(targets), options.label_smoothing, 2, kName);
@@ -66,6 +67,7 @@ Tensor binary_focal_cross_entropy(const Tensor& probabilities, const Tensor& tar
 
 Tensor binary_focal_cross_entropy_from_logits(const Tensor& logits, const Tensor& targets,
                                               const BinaryFocalOptions& options) {
+  const ErrorScope scope("binary_focal_cross_entropy_from_logits");
   constexpr std::string_view kName = "binary_focal_cross_entropy_from_logits";
   require_numbers(logits, targets, kName);
   const Tensor t = smoothed(widened(targets), options.label_smoothing, 2, kName);
@@ -76,6 +78,7 @@ Tensor binary_focal_cross_entropy_from_logits(const Tensor& logits, const Tensor
 
 Tensor categorical_focal_cross_entropy(const Tensor& probabilities, const Tensor& targets,
                                        const CategoricalFocalOptions& options) {
+  const ErrorScope scope("categorical_focal_cross_entropy");
   constexpr std::string_view kName = "categorical_focal_cross_entropy";
   const Tensor t = targets_of_classes(probabilities, targets, options, kName);
   const Tensor x = widened(probabilities);
@@ -85,6 +88,7 @@ Tensor categorical_focal_cross_entropy(const Tensor& probabilities, const Tensor
 
 Tensor softmax_focal_cross_entropy(const Tensor& logits, const Tensor& targets,
                                    const CategoricalFocalOptions& options) {
+  const ErrorScope scope("softmax_focal_cross_entropy");
   constexpr std::string_view kName = "softmax_focal_cross_entropy";
   const Tensor t = targets_of_classes(logits, targets, options, kName);
   const Tensor log_p = log_softmax(widened(logits));

@@ -10,6 +10,7 @@
 namespace isochron::nn {
 
 Tensor poisson_nll(const Tensor& prediction, const Tensor& target, const PoissonNllOptions& options) {
+  const ErrorScope scope("poisson_nll");
   require_numbers(prediction, target, "poisson_nll");
   require(options.eps >= 0, ErrorCode::kInvalidArgument, "poisson_nll", "eps must be >= 0, got {}",
           options.eps);
@@ -25,6 +26,7 @@ Tensor poisson_nll(const Tensor& prediction, const Tensor& target, const Poisson
 }
 
 Tensor poisson(const Tensor& prediction, const Tensor& target, const LossOptions& options) {
+  const ErrorScope scope("poisson");
   return poisson_nll(prediction, target,
                      {.reduction = options.reduction,
                       .sample_weights = options.sample_weights,
@@ -35,6 +37,7 @@ Tensor poisson(const Tensor& prediction, const Tensor& target, const LossOptions
 
 Tensor gaussian_nll(const Tensor& prediction, const Tensor& target, const Tensor& variance,
                     const GaussianNllOptions& options) {
+  const ErrorScope scope("gaussian_nll");
   constexpr std::string_view kName = "gaussian_nll";
   require_numbers(prediction, target, kName);
   require(variance.defined(), ErrorCode::kInvalidArgument, kName, "the variance is undefined");

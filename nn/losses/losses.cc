@@ -125,14 +125,17 @@ Tensor reduce_rows(const Rows& rows, const LossOptions& options) {
 }  // namespace
 
 Tensor mean_squared_error(const Tensor& prediction, const Tensor& target, const LossOptions& options) {
+  const ErrorScope scope("mean_squared_error");
   return reduce_losses(square(error_of(prediction, target, "mean_squared_error")), options);
 }
 
 Tensor mean_absolute_error(const Tensor& prediction, const Tensor& target, const LossOptions& options) {
+  const ErrorScope scope("mean_absolute_error");
   return reduce_losses(abs(error_of(prediction, target, "mean_absolute_error")), options);
 }
 
 Tensor huber(const Tensor& prediction, const Tensor& target, double delta, const LossOptions& options) {
+  const ErrorScope scope("huber");
   require(delta > 0, ErrorCode::kInvalidArgument, "huber", "delta must be > 0, got {}", delta);
   const Tensor error = error_of(prediction, target, "huber");
   const Tensor size = abs(error);
@@ -142,18 +145,21 @@ Tensor huber(const Tensor& prediction, const Tensor& target, double delta, const
 }
 
 Tensor log_cosh(const Tensor& prediction, const Tensor& target, const LossOptions& options) {
+  const ErrorScope scope("log_cosh");
   const Tensor error = widened(error_of(prediction, target, "log_cosh"));
   const Tensor losses = error + softplus(error * -2.0) - std::log(2.0);
   return reduce_widened(losses, prediction.dtype(), options);
 }
 
 Tensor cosine_similarity_loss(const Tensor& prediction, const Tensor& target, const LossOptions& options) {
+  const ErrorScope scope("cosine_similarity_loss");
   require_vectors(prediction, target, "cosine_similarity_loss");
   const Tensor cosine = cosine_of_angle(widened(prediction), widened(target));
   return reduce_widened(-cosine, prediction.dtype(), options);
 }
 
 Tensor kl_divergence(const Tensor& probabilities, const Tensor& targets, const LossOptions& options) {
+  const ErrorScope scope("kl_divergence");
   require_vectors(probabilities, targets, "kl_divergence");
   const auto wide = [&](const Tensor& x) {  // f16 doesn't hold the largest quotients
     return clip(widened(x), kKerasEpsilon, 1);
@@ -164,6 +170,7 @@ Tensor kl_divergence(const Tensor& probabilities, const Tensor& targets, const L
 }
 
 Tensor kl_divergence_from_logits(const Tensor& logits, const Tensor& targets, const LossOptions& options) {
+  const ErrorScope scope("kl_divergence_from_logits");
   require_vectors(logits, targets, "kl_divergence_from_logits");
   const Tensor t = widened(targets);
   const Tensor log_targets = log(where(t > 0.0, t, scalar(1, t.dtype())));  // so that 0 log 0 is 0
@@ -241,26 +248,31 @@ Tensor sparse_cross_entropy(const CrossEntropy& loss, const Tensor& prediction, 
 
 Tensor sparse_softmax_cross_entropy(const Tensor& logits, const Tensor& labels,
                                     const CrossEntropyOptions& options) {
+  const ErrorScope scope("sparse_softmax_cross_entropy");
   return sparse_cross_entropy(kFromLogits, logits, labels, options);
 }
 
 Tensor softmax_cross_entropy(const Tensor& logits, const Tensor& targets,
                              const CrossEntropyOptions& options) {
+  const ErrorScope scope("softmax_cross_entropy");
   return dense_cross_entropy(kFromLogits, logits, targets, options);
 }
 
 Tensor sparse_categorical_cross_entropy(const Tensor& probabilities, const Tensor& labels,
                                         const CrossEntropyOptions& options) {
+  const ErrorScope scope("sparse_categorical_cross_entropy");
   return sparse_cross_entropy(kFromProbabilities, probabilities, labels, options);
 }
 
 Tensor categorical_cross_entropy(const Tensor& probabilities, const Tensor& targets,
                                  const CrossEntropyOptions& options) {
+  const ErrorScope scope("categorical_cross_entropy");
   return dense_cross_entropy(kFromProbabilities, probabilities, targets, options);
 }
 
 Tensor binary_cross_entropy(const Tensor& probabilities, const Tensor& targets,
                             const BinaryCrossEntropyOptions& options) {
+  const ErrorScope scope("binary_cross_entropy");
   constexpr std::string_view kName = "binary_cross_entropy";
   require_one_shape(probabilities, targets, kName);
   const Tensor t = smoothed(targets, options.label_smoothing, 2, kName);
@@ -275,6 +287,7 @@ Tensor binary_cross_entropy(const Tensor& probabilities, const Tensor& targets,
 
 Tensor binary_cross_entropy_from_logits(const Tensor& logits, const Tensor& targets,
                                         const BinaryCrossEntropyOptions& options) {
+  const ErrorScope scope("binary_cross_entropy_from_logits");
   constexpr std::string_view kName = "binary_cross_entropy_from_logits";
   require_one_shape(logits, targets, kName);
   const Tensor t = smoothed(targets, options.label_smoothing, 2, kName);

@@ -26,14 +26,17 @@ Tensor length(const Tensor& x) { return ops::root(sum(square(x), {-1})); }
 }  // namespace
 
 Tensor hinge(const Tensor& prediction, const Tensor& target, const LossOptions& options) {
+  const ErrorScope scope("hinge");
   return reduce_widened(hinge_of(prediction, target, "hinge"), prediction.dtype(), options);
 }
 
 Tensor squared_hinge(const Tensor& prediction, const Tensor& target, const LossOptions& options) {
+  const ErrorScope scope("squared_hinge");
   return reduce_widened(square(hinge_of(prediction, target, "squared_hinge")), prediction.dtype(), options);
 }
 
 Tensor categorical_hinge(const Tensor& prediction, const Tensor& target, const LossOptions& options) {
+  const ErrorScope scope("categorical_hinge");
   require_vectors(prediction, target, "categorical_hinge");
   const Tensor x = widened(prediction), t = widened(target);
   const Tensor positive = sum(t * x, {-1});
@@ -43,6 +46,7 @@ Tensor categorical_hinge(const Tensor& prediction, const Tensor& target, const L
 
 Tensor hinge_embedding(const Tensor& distance, const Tensor& target, double margin,
                        const LossOptions& options) {
+  const ErrorScope scope("hinge_embedding");
   require_numbers(distance, target, "hinge_embedding");
   const Tensor x = widened(distance);
   return reduce_widened(where(target > 0.0, x, relu(margin - x)), distance.dtype(), options);
@@ -50,6 +54,7 @@ Tensor hinge_embedding(const Tensor& distance, const Tensor& target, double marg
 
 Tensor margin_ranking(const Tensor& first, const Tensor& second, const Tensor& target, double margin,
                       const LossOptions& options) {
+  const ErrorScope scope("margin_ranking");
   require_numbers(first, second, "margin_ranking");
   require_numbers(first, target, "margin_ranking");
   const Tensor lead = widened(target) * (widened(first) - widened(second));
@@ -58,6 +63,7 @@ Tensor margin_ranking(const Tensor& first, const Tensor& second, const Tensor& t
 
 Tensor cosine_embedding(const Tensor& first, const Tensor& second, const Tensor& target, double margin,
                         const LossOptions& options) {
+  const ErrorScope scope("cosine_embedding");
   require_vectors(first, second, "cosine_embedding");
   const Tensor cosine = cosine_of_angle(widened(first), widened(second));
   require_one_shape(cosine, target, "cosine_embedding");
@@ -67,6 +73,7 @@ Tensor cosine_embedding(const Tensor& first, const Tensor& second, const Tensor&
 
 Tensor triplet_margin(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
                       const TripletMarginOptions& options) {
+  const ErrorScope scope("triplet_margin");
   require_vectors(anchor, positive, "triplet_margin");
   require_vectors(anchor, negative, "triplet_margin");
   require(options.margin > 0, ErrorCode::kInvalidArgument, "triplet_margin", "the margin must be > 0, got {}",
@@ -79,11 +86,13 @@ Tensor triplet_margin(const Tensor& anchor, const Tensor& positive, const Tensor
 }
 
 Tensor soft_margin(const Tensor& prediction, const Tensor& target, const LossOptions& options) {
+  const ErrorScope scope("soft_margin");
   require_numbers(prediction, target, "soft_margin");
   return reduce_widened(softplus(-widened(target) * widened(prediction)), prediction.dtype(), options);
 }
 
 Tensor multi_margin(const Tensor& prediction, const Tensor& labels, const MultiMarginOptions& options) {
+  const ErrorScope scope("multi_margin");
   constexpr std::string_view kName = "multi_margin";
   require_vectors(prediction, prediction, kName);
   require_labels(prediction, labels, kName);

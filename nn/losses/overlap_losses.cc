@@ -27,6 +27,7 @@ Tensor reduce_regions(const Tensor& overlap, const Tensor& whole, DType dtype, c
 }  // namespace
 
 Tensor dice_loss(const Tensor& prediction, const Tensor& target, const OverlapOptions& options) {
+  const ErrorScope scope("dice_loss");
   require_regions(prediction, target, "dice_loss");
   const Tensor p = widened(prediction), t = widened(target);
   const Axes& axes = options.axes;
@@ -36,6 +37,7 @@ Tensor dice_loss(const Tensor& prediction, const Tensor& target, const OverlapOp
 
 Tensor tversky_loss(const Tensor& prediction, const Tensor& target, double alpha, double beta,
                     const OverlapOptions& options) {
+  const ErrorScope scope("tversky_loss");
   require_regions(prediction, target, "tversky_loss");
   require(alpha >= 0 && beta >= 0, ErrorCode::kInvalidArgument, "tversky_loss",
           "alpha and beta must be >= 0, got {} and {}", alpha, beta);

@@ -5,6 +5,7 @@
 #include <new>
 #include <set>
 
+#include "isochron/core/text/count_text.h"
 #include "isochron/core/text/terminal_text.h"
 #include "isochron/nn/module/call_log.h"
 #include "isochron/ops/shape/creation.h"
@@ -31,17 +32,18 @@ class LocatedError final : public Error {
   using Error::Error;
 };
 
-/// A module's own errors name its kind. The kind isn't repeated if the module's name already contains it:
-/// "dense_1".
+/// Errors of a module's own function name its kind, as "dense" and "batch_norm/group_norm" do. The kind isn't
+/// repeated behind the module's name.
 LocatedError located(const Error& error, const FailedIn& module) {
   const std::string& where = error.where();
-  std::string place = module.scope + where;
+  const bool within_own = where.starts_with(module.kind + "/");
+  std::string place = module.scope + (within_own ? where.substr(module.kind.size() + 1) : where);
   if (module.scope.empty() && where != module.kind && module.kind != "module") {
-    place = fmt::format("{}/{}", module.kind, where);
+    place = within_own ? where : fmt::format("{}/{}", module.kind, where);
   } else if (!module.scope.empty() && where == module.kind) {
     const std::string path = module.scope.substr(0, module.scope.size() - 1);
     const size_t name = path.rfind('/') == std::string::npos ? 0 : path.rfind('/') + 1;
-    if (path.compare(name, where.size(), where) == 0) place = path;
+    if (path.compare(name, where.size(), where) == 0) place = path;  // "dense_1"
   }
   return {error.code(), place, std::string(error.text())};
 }
@@ -69,8 +71,8 @@ void collect(Module& module, Roles roles, const std::string& path, Module::Named
                                                  "const Tensor& a, const Tensor& b, const Tensor& c, "
                                                  "const Tensor& d"};
   fail(ErrorCode::kUnsupported, module.kind(),
-       "was called with {} input{}, but has no forward for so many; write `Tensor forward({}) override`",
-       count, count == 1 ? "" : "s",
+       "was called with {}, but has no forward for so many; write `Tensor forward({}) override`",
+       count_text(count, "input"),
        count <= std::size(kInputs) ? kInputs[count - 1] : "std::span<const Tensor> inputs");
 }
 

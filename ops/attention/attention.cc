@@ -477,6 +477,7 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Attent
 
 Tensor packed_attention(const Tensor& qkv, int64_t heads, int64_t key_value_heads,
                         const AttentionOptions& options) {
+  const ErrorScope scope("packed_attention");
   require(key_value_heads >= 0, ErrorCode::kInvalidArgument, "packed_attention",
           "key_value_heads must be >= 0, got {}", key_value_heads);
   return attend({qkv}, heads, key_value_heads > 0 ? key_value_heads : heads, options);

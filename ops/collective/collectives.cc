@@ -1,6 +1,7 @@
 #include "isochron/ops/collective/collectives.h"
 
 #include "isochron/core/base/checked.h"
+#include "isochron/core/text/count_text.h"
 #include "isochron/graph/capture/apply.h"
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/rows/registry.h"
@@ -11,9 +12,7 @@
 namespace isochron {
 namespace ops {
 
-std::string GroupAttribute::str() const {
-  return fmt::format("{} rank{}", group->size(), group->size() == 1 ? "" : "s");
-}
+std::string GroupAttribute::str() const { return count_text(group->size(), "rank"); }
 
 comm::Group& group_of(const graph::Attributes& attributes) {
   return *attributes.object<GroupAttribute>("group")->group;

@@ -87,6 +87,7 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
 }
 
 Tensor masked_fill(const Tensor& x, const Tensor& mask, double value) {
+  const ErrorScope scope("masked_fill");
   const Tensor filled = where(mask, number_like(value, x), x);
   require(filled.shape() == x.shape(), ErrorCode::kShapeMismatch, "masked_fill",
           "the mask {} does not broadcast to {}", mask.spec().str(), x.spec().str());
@@ -98,18 +99,26 @@ Tensor clip(const Tensor& x, const Tensor& low, const Tensor& high) {
   return graph::apply_one(op, {x, low, high});
 }
 Tensor clip(const Tensor& x, double low, double high) {
+  const ErrorScope scope("clip");
   require(low <= high, ErrorCode::kInvalidArgument, "clip", "low {} exceeds high {}", low, high);
   return clip(x, number_like(low, x), number_like(high, x));
 }
 
-Tensor leaky_relu(const Tensor& x, double slope) { return where(x > 0.0, x, x * slope); }
+Tensor leaky_relu(const Tensor& x, double slope) {
+  const ErrorScope scope("leaky_relu");
+  return where(x > 0.0, x, x * slope);
+}
 Tensor elu(const Tensor& x, double alpha) {
+  const ErrorScope scope("elu");
   // The untaken branch is clamped: an overflowing exponential would turn its zero gradient into NaN. Not by
   // minimum, which shares the gradient out at 0.
   const Tensor positive = x > 0.0;
   return where(positive, x, expm1(where(positive, scalar(0, x.dtype()), x)) * alpha);
 }
-Tensor selu(const Tensor& x) { return elu(x, 1.6732632423543772) * 1.0507009873554805; }
+Tensor selu(const Tensor& x) {
+  const ErrorScope scope("selu");
+  return elu(x, 1.6732632423543772) * 1.0507009873554805;
+}
 
 Tensor cast(const Tensor& x, DType dtype) {
   static const graph::OpDef& op = row("cast");
@@ -136,9 +145,21 @@ ISOCHRON_OPERATOR(>, greater)
 ISOCHRON_OPERATOR(>=, greater_equal)
 #undef ISOCHRON_OPERATOR
 Tensor operator-(const Tensor& x) { return neg(x); }
-Tensor pow(const Tensor& a, double b) { return pow(a, number_like(b, a)); }
-Tensor maximum(const Tensor& a, double b) { return maximum(a, number_like(b, a)); }
-Tensor minimum(const Tensor& a, double b) { return minimum(a, number_like(b, a)); }
-Tensor fmod(const Tensor& a, double b) { return fmod(a, number_like(b, a)); }
+Tensor pow(const Tensor& a, double b) {
+  const ErrorScope scope("pow");
+  return pow(a, number_like(b, a));
+}
+Tensor maximum(const Tensor& a, double b) {
+  const ErrorScope scope("maximum");
+  return maximum(a, number_like(b, a));
+}
+Tensor minimum(const Tensor& a, double b) {
+  const ErrorScope scope("minimum");
+  return minimum(a, number_like(b, a));
+}
+Tensor fmod(const Tensor& a, double b) {
+  const ErrorScope scope("fmod");
+  return fmod(a, number_like(b, a));
+}
 
 }  // namespace isochron

@@ -292,6 +292,7 @@ Tensor bag_of(std::vector<Tensor> inputs, BagOptions options, bool cut, const Te
 }  // namespace
 
 Tensor embedding(const Tensor& table, const Tensor& indices, const LookupOptions& options) {
+  const ErrorScope scope("embedding");
   static const graph::OpDef& op = ops::row("gather");
   const std::optional<int64_t> padding = padding_of(options.padding_idx, table, "embedding");
   require(indices.defined(), ErrorCode::kInvalidArgument, "embedding", "the indices are undefined");

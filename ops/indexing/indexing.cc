@@ -305,14 +305,22 @@ Tensor one_hot(const Tensor& indices, int64_t depth, DType dtype) {
 }
 
 Tensor argmax(const Tensor& x, int64_t axis, bool keep_dims) {
+  const ErrorScope scope("argmax");
   static const graph::OpDef& op = ops::row("argmax");
   return ops::apply_arg(op, x, axis, keep_dims);
 }
-Tensor argmax(const Tensor& x) { return argmax(reshape(x, {-1}), 0); }
+Tensor argmax(const Tensor& x) {
+  const ErrorScope scope("argmax");
+  return argmax(reshape(x, {-1}), 0);
+}
 Tensor argmin(const Tensor& x, int64_t axis, bool keep_dims) {
+  const ErrorScope scope("argmin");
   static const graph::OpDef& op = ops::row("argmin");
   return ops::apply_arg(op, x, axis, keep_dims);
 }
-Tensor argmin(const Tensor& x) { return argmin(reshape(x, {-1}), 0); }
+Tensor argmin(const Tensor& x) {
+  const ErrorScope scope("argmin");
+  return argmin(reshape(x, {-1}), 0);
+}
 
 }  // namespace isochron

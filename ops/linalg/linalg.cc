@@ -307,11 +307,13 @@ void register_linalg(graph::Registry& registry) {
 }  // namespace ops
 
 Tensor tril(const Tensor& x, int64_t diagonal) {
+  const ErrorScope scope("tril");
   ops::require_defined(x, "tril");
   return ops::triangle(x, true, diagonal);
 }
 
 Tensor triu(const Tensor& x, int64_t diagonal) {
+  const ErrorScope scope("triu");
   ops::require_defined(x, "triu");
   return ops::triangle(x, false, diagonal);
 }
@@ -360,6 +362,7 @@ Tensor solve(const Tensor& a, const Tensor& b, bool transpose) {
 }
 
 Tensor inverse(const Tensor& a) {
+  const ErrorScope scope("inverse");
   ops::require_defined(a, "inverse");
   require(a.rank() >= 2 && a.extent(-2) == a.extent(-1), ErrorCode::kShapeMismatch, "inverse",
           "needs square matrices, got {}", a.spec().str());
@@ -374,6 +377,7 @@ std::pair<Tensor, Tensor> slogdet(const Tensor& a) {
 }
 
 Tensor determinant(const Tensor& a) {
+  const ErrorScope scope("determinant");
   const auto [sign, log_magnitude] = slogdet(a);
   return sign * exp(log_magnitude);
 }

@@ -419,6 +419,7 @@ Tensor normalize_channels(const Tensor& x, const Moments& moments, const Tensor&
 }
 
 NormalizedBatch batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon) {
+  const ErrorScope scope("batch_norm");
   require_samples(x, "batch_norm", 1, "(..., C)");
   return normalize(x, x.extent(-1), true, gamma, beta, epsilon);
 }
@@ -429,6 +430,7 @@ Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& gamma, const Te
 }
 
 Tensor instance_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon) {
+  const ErrorScope scope("instance_norm");
   require_samples(x, "instance_norm", 2, "(N, ..., C)");
   return normalize(x, x.extent(-1), false, gamma, beta, epsilon).y;
 }

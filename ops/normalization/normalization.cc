@@ -264,6 +264,7 @@ Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, doub
 }
 
 Tensor rms_norm(const Tensor& x, const Tensor& gamma, double epsilon) {
+  const ErrorScope scope("rms_norm");
   return normalize_rows(x, gamma, {}, epsilon, false);
 }
 

@@ -187,6 +187,7 @@ ISOCHRON_REDUCTION(prod)
 #undef ISOCHRON_REDUCTION
 
 Tensor variance(const Tensor& x, const Axes& axes, bool keep_dims, int64_t correction) {
+  const ErrorScope scope("variance");
   require(correction >= 0, ErrorCode::kInvalidArgument, "variance", "correction must be >= 0, got {}",
           correction);
   if (is_half(x.dtype()))  // which holds neither the mean nor the squares well enough
@@ -210,6 +211,7 @@ Tensor is_nonzero(const Tensor& x, std::string_view where) {
 }  // namespace
 
 Tensor standard_deviation(const Tensor& x, const Axes& axes, bool keep_dims, int64_t correction) {
+  const ErrorScope scope("standard_deviation");
   if (is_half(x.dtype())) {
     return cast(standard_deviation(cast(x, DType::kF32), axes, keep_dims, correction), x.dtype());
   }
@@ -217,6 +219,7 @@ Tensor standard_deviation(const Tensor& x, const Axes& axes, bool keep_dims, int
 }
 
 Tensor norm(const Tensor& x, double p, const Axes& axes, bool keep_dims) {
+  const ErrorScope scope("norm");
   require(x.defined(), ErrorCode::kInvalidArgument, "norm", "the input is undefined");
   require(is_floating(x.dtype()), ErrorCode::kDtypeMismatch, "norm", "takes floating dtypes, got {}; cast it",
           x.spec().str());
@@ -239,15 +242,18 @@ Tensor norm(const Tensor& x, double p, const Axes& axes, bool keep_dims) {
 }
 
 Tensor any(const Tensor& x, const Axes& axes, bool keep_dims) {
+  const ErrorScope scope("any");
   const Tensor largest = max(cast(is_nonzero(x, "any"), DType::kI32), axes, keep_dims);
   return largest > 0.0;  // without any elements the largest is the least of all numbers
 }
 
 Tensor all(const Tensor& x, const Axes& axes, bool keep_dims) {
+  const ErrorScope scope("all");
   return cast(min(cast(is_nonzero(x, "all"), DType::kI32), axes, keep_dims), DType::kBool);
 }
 
 Tensor count_nonzero(const Tensor& x, const Axes& axes, bool keep_dims) {
+  const ErrorScope scope("count_nonzero");
   return sum(cast(is_nonzero(x, "count_nonzero"), DType::kI64), axes, keep_dims);
 }
 

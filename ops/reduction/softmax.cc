@@ -234,6 +234,7 @@ Tensor log_softmax(const Tensor& x, int64_t axis) {
 }
 
 Tensor sparse_softmax_cross_entropy(const Tensor& logits, const Tensor& labels) {
+  const ErrorScope scope("sparse_softmax_cross_entropy");
   static const graph::OpDef& op = ops::row("sparse_softmax_cross_entropy");
   const Tensor wide_labels = as_i64(labels, op.name);
   if (logits.defined() && is_half(logits.dtype())) {
@@ -243,11 +244,13 @@ Tensor sparse_softmax_cross_entropy(const Tensor& logits, const Tensor& labels) 
 }
 
 Tensor softmax_cross_entropy(const Tensor& logits, const Tensor& targets) {
+  const ErrorScope scope("softmax_cross_entropy");
   require_like(logits, targets, "softmax_cross_entropy");
   return -sum(targets * log_softmax(logits), {-1});
 }
 
 Tensor sparse_categorical_cross_entropy(const Tensor& probabilities, const Tensor& labels) {
+  const ErrorScope scope("sparse_categorical_cross_entropy");
   require(probabilities.defined() && probabilities.rank() >= 1, ErrorCode::kShapeMismatch,
           "sparse_categorical_cross_entropy", "probabilities need at least one axis");
   const Tensor chosen = one_hot(as_i64(labels, "sparse_categorical_cross_entropy"),
@@ -257,11 +260,13 @@ Tensor sparse_categorical_cross_entropy(const Tensor& probabilities, const Tenso
 }
 
 Tensor categorical_cross_entropy(const Tensor& probabilities, const Tensor& targets) {
+  const ErrorScope scope("categorical_cross_entropy");
   require_like(probabilities, targets, "categorical_cross_entropy");
   return -sum(targets * log_of_normalized(probabilities), {-1});
 }
 
 Tensor binary_cross_entropy(const Tensor& probabilities, const Tensor& targets) {
+  const ErrorScope scope("binary_cross_entropy");
   require_like(probabilities, targets, "binary_cross_entropy");
   require(probabilities.dtype() == targets.dtype(), ErrorCode::kDtypeMismatch, "binary_cross_entropy",
           "probabilities are {}, targets {}; cast one of them", dtype_name(probabilities.dtype()),
@@ -275,6 +280,7 @@ Tensor binary_cross_entropy(const Tensor& probabilities, const Tensor& targets) 
 }
 
 Tensor binary_cross_entropy_from_logits(const Tensor& logits, const Tensor& targets) {
+  const ErrorScope scope("binary_cross_entropy_from_logits");
   require_like(logits, targets, "binary_cross_entropy_from_logits");
   // One condition for both kinks, so that the gradient is sigmoid(logits) - targets at 0 too.
   const Tensor positive = logits >= 0.0;

@@ -106,7 +106,10 @@ std::pair<Tensor, Tensor> sort(const Tensor& x, int64_t axis, bool descending) {
   return ops::apply_top_k(x, x.shape()[at], at, descending);
 }
 
-Tensor argsort(const Tensor& x, int64_t axis, bool descending) { return sort(x, axis, descending).second; }
+Tensor argsort(const Tensor& x, int64_t axis, bool descending) {
+  const ErrorScope scope("argsort");
+  return sort(x, axis, descending).second;
+}
 
 std::pair<Tensor, Tensor> top_k(const Tensor& x, int64_t k, int64_t axis, bool largest) {
   require(x.defined(), ErrorCode::kInvalidArgument, "top_k", "the input is undefined");

@@ -62,9 +62,11 @@ Tensor scalar(double number, DType dtype) {
 Tensor zeros(const Shape& shape, DType dtype) { return full(shape, 0, dtype); }
 Tensor ones(const Shape& shape, DType dtype) { return full(shape, 1, dtype); }
 Tensor zeros_like(const Tensor& tensor) {
+  const ErrorScope scope("zeros_like");
   return to_device(zeros(tensor.shape(), tensor.dtype()), tensor.device());
 }
 Tensor ones_like(const Tensor& tensor) {
+  const ErrorScope scope("ones_like");
   return to_device(ones(tensor.shape(), tensor.dtype()), tensor.device());
 }
 
@@ -106,6 +108,7 @@ Tensor from_vector(const Shape& shape, const std::vector<double>& values, DType 
 }
 
 Tensor constant(const Tensor& tensor) {
+  const ErrorScope scope("constant");
   require(tensor.contiguous(), ErrorCode::kInvalidArgument, "constant",
           "{} is strided; make it contiguous() first", tensor.spec().str());
   Tensor result = graph::internal::copy_now(tensor);

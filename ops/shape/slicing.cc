@@ -303,6 +303,7 @@ Tensor concatenate(const std::vector<Tensor>& tensors, int64_t axis) {
 }
 
 Tensor stack(const std::vector<Tensor>& tensors, int64_t axis) {
+  const ErrorScope scope("stack");
   require(!tensors.empty(), ErrorCode::kInvalidArgument, "stack", "needs at least one tensor");
   std::vector<Tensor> expanded;
   for (const Tensor& tensor : tensors) {
@@ -315,6 +316,7 @@ Tensor stack(const std::vector<Tensor>& tensors, int64_t axis) {
 }
 
 std::vector<Tensor> split(const Tensor& x, int64_t count, int64_t axis) {
+  const ErrorScope scope("split");
   ops::require_input(x, "split");
   const int64_t extent = x.extent(axis);
   require(count > 0 && extent % count == 0 && count <= std::max<int64_t>(extent, 1),

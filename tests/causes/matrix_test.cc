@@ -6,7 +6,6 @@
 #include "causes/planted.h"
 #include "isochron/observe/diagnose/cause.h"
 #include "isochron/observe/host/machine_load.h"
-#include "support/sanitizers.h"
 
 namespace isochron::causes {
 
@@ -18,7 +17,6 @@ class FaultMatrix : public ::testing::TestWithParam<Planted> {};
 
 TEST_P(FaultMatrix, NamesThisFaultAndNoOther) {
   const Planted& planted = GetParam();
-  if (kSanitizer) GTEST_SKIP() << "times and heaps are the sanitizer's here";
   std::vector<std::string> expected;
   if (!planted.cause.empty()) expected.emplace_back(planted.cause);
   // Other work on the machine may slow down a run while it is in progress. A run with an unexpected finding

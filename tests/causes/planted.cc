@@ -56,7 +56,7 @@ observe::RunReport run_loop(const std::function<void(observe::Recorder& recorder
   for (double seconds = extent.seconds;; seconds += extent.seconds) {
     const auto short_of_it = [&] {
       const observe::RunTotals& totals = recorder.totals();
-      return totals.iterations < extent.least || static_cast<double>(totals.total_ns) * 1e-9 < seconds;
+      return totals.iterations < extent.least || static_cast<double>(totals.elapsed_ns) * 1e-9 < seconds;
     };
     while (i < extent.most && short_of_it()) iterate();
     recorder.sample();

@@ -40,7 +40,7 @@ std::vector<Planted> all_planted();
 struct Extent {
   int64_t warmup = 50;       // iterations, before the recorder is sealed
   int64_t least = 200;       // iterations,
-  double seconds = 0.35;     // and time in iterations; up to 4 times as long until its time is settled
+  double seconds = 0.35;     // and time; up to 4 times as long until its verdict is settled
   int64_t most = INT64_MAX;  // iterations, for loops that can't run forever
 };
 

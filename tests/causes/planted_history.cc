@@ -105,7 +105,7 @@ RunReport records_in_a_vector() {
           records.push_back({i, step(x, y).item<float>(), 1e-3, 0});
         });
       },
-      {.least = 10'000, .most = 400'000});
+      {.least = 100'000, .most = 400'000});
 }
 
 /// A callback that keeps every batch's results by name and takes the mean over all of them each time.

@@ -8,6 +8,7 @@
 
 #include "isochron/apps/analyze/times/time_units.h"
 #include "isochron/core/base/hash.h"
+#include "isochron/core/text/count_text.h"
 
 namespace isochron::apps {
 namespace {
@@ -58,7 +59,7 @@ std::string MissedLines::note() const {
   if (all.lines == 0) return {};
   return fmt::format(
       "left out: {} similar to those with a time, but without a readable time; the first is line {}",
-      all.lines == 1 ? "1 line" : fmt::format("{} lines", all.lines), all.first);
+      count_text(all.lines, "line"), all.first);
 }
 
 }  // namespace isochron::apps

@@ -9,6 +9,7 @@
 #include "isochron/apps/analyze/times/fields.h"
 #include "isochron/apps/analyze/times/log_reader.h"
 #include "isochron/core/base/error.h"
+#include "isochron/core/text/count_text.h"
 #include "isochron/core/text/encoding.h"
 #include "isochron/core/text/terminal_text.h"
 
@@ -112,8 +113,8 @@ IterationTimes times_of_json(InputStream& stream, const TimesOptions& options) {
           names_text(first_keys));
   IterationTimes times = rows->times();
   if (without > 0)
-    times.notes.push_back(fmt::format("left out: {} line{} without '{}'", without, without == 1 ? "" : "s",
-                                      quotation(options.column, 40)));
+    times.notes.push_back(
+        fmt::format("left out: {} without '{}'", count_text(without, "line"), quotation(options.column, 40)));
   return times;
 }
 

@@ -8,6 +8,7 @@
 
 #include "isochron/apps/analyze/times/fields.h"
 #include "isochron/core/base/error.h"
+#include "isochron/core/text/count_text.h"
 #include "isochron/core/text/terminal_text.h"
 #include "isochron/observe/statistics/statistics.h"
 
@@ -152,8 +153,7 @@ IterationTimes TimeRows::times() {
   if (may_pool())
     result.notes.push_back(fmt::format("the ranks are those of column '{}'", quotation(unasked_, 40)));
   if (left_out_ > 0)
-    result.notes.push_back(
-        fmt::format("left out: {} row{} without a value", left_out_, left_out_ == 1 ? "" : "s"));
+    result.notes.push_back(fmt::format("left out: {} without a value", count_text(left_out_, "row")));
   return result;
 }
 

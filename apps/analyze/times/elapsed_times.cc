@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "isochron/core/base/error.h"
+#include "isochron/core/text/count_text.h"
 #include "isochron/observe/statistics/statistics.h"
 
 namespace isochron::apps {
@@ -70,8 +71,8 @@ void take_differences(IterationTimes& times, const std::string& where) {
   times.each += times.each.empty() ? "the difference from the value before"
                                    : ", as the difference from the value before";
   if (set_back > 0)
-    times.notes.push_back(fmt::format("left out: {} value{} no larger than the one before", set_back,
-                                      set_back == 1 ? "" : "s"));
+    times.notes.push_back(
+        fmt::format("left out: {} no larger than the one before", count_text(set_back, "value")));
 }
 
 }  // namespace isochron::apps

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cfenv>
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -73,6 +74,9 @@ TEST(Sensors, SeeWhatTheProgramReadsAndNotWhatTheyRead) {
 }
 
 TEST(Sensors, NoteSubnormalNumbers) {
+  std::fenv_t before;
+  ASSERT_EQ(std::fegetenv(&before), 0);
+  ASSERT_EQ(std::fesetenv(FE_DFL_ENV), 0);  // nothing is flushed
   static_cast<void>(take_subnormal_note());
   volatile float small = 1e-37F;
   const volatile float normal = small * 2.0F;
@@ -81,6 +85,7 @@ TEST(Sensors, NoteSubnormalNumbers) {
   small = small * 1e-3F;
   EXPECT_TRUE(take_subnormal_note());
   EXPECT_FALSE(take_subnormal_note()) << "the note is taken";
+  ASSERT_EQ(std::fesetenv(&before), 0);
 }
 
 TEST(Sensors, CountFileHandles) {
