@@ -2,7 +2,7 @@
 #pragma once
 
 #include "isochron/backends/common/axis_view.h"
-#include "isochron/ops/shape/interpolation.h"
+#include "isochron/ops/shape/interpolation_attributes.h"
 #include "isochron/ops/shape/interpolation_weights.h"
 
 namespace isochron::ops {

@@ -5,9 +5,9 @@
 #include <memory>
 
 #include "isochron/graph/ir/kernel.h"
-#include "isochron/ops/attention/attention.h"
-#include "isochron/ops/convolution/convolution.h"
-#include "isochron/ops/convolution/pooling.h"
+#include "isochron/ops/attention/attention_shape.h"
+#include "isochron/ops/convolution/convolution_shape.h"
+#include "isochron/ops/convolution/pooling_shape.h"
 #include "isochron/ops/matmul/fused_product.h"
 
 namespace isochron::ops {

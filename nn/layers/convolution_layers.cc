@@ -1,5 +1,7 @@
 #include "isochron/nn/layers/convolution_layers.h"
 
+#include "isochron/ops/convolution/window.h"
+
 namespace isochron::nn {
 namespace {
 

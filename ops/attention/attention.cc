@@ -4,9 +4,11 @@
 #include <limits>
 
 #include "isochron/graph/capture/apply.h"
+#include "isochron/ops/attention/attention_shape.h"
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/matmul/matmul.h"
 #include "isochron/ops/reduction/reduction.h"
+#include "isochron/ops/rows/families.h"
 #include "isochron/ops/rows/registry.h"
 #include "isochron/ops/rows/rules.h"
 #include "isochron/ops/shape/creation.h"

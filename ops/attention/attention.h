@@ -7,10 +7,6 @@
 
 namespace isochron {
 
-namespace graph {
-struct OpCall;
-}
-
 struct AttentionOptions {
   /// Query i sees keys 0 .. i + S - T: the last query sees all of them, as in decoding with a cache.
   bool causal = false;
@@ -33,30 +29,4 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Attent
 Tensor packed_attention(const Tensor& qkv, int64_t heads, int64_t key_value_heads = 0,
                         const AttentionOptions& options = {});
 
-namespace ops {
-
-/// A checked attention: of one packed tensor or of three.
-struct AttentionShape {
-  int64_t batch = 0, queries = 0, keys = 0, heads = 0, key_heads = 0, width = 0;
-  bool packed = false;
-  bool causal = false;
-  bool masked = false;
-  double scale = 1;
-  /// How many keys query `i` sees, before the mask.
-  int64_t visible(int64_t i) const {
-    if (!causal) return keys;
-    const int64_t count = i + 1 + keys - queries;
-    return count < 0 ? 0 : count;
-  }
-  double products() const {
-    return static_cast<double>(batch * heads * queries) * static_cast<double>(keys * width) *
-           (causal ? 0.5 : 1.0);
-  }
-};
-
-/// The shape of a call of `attention`, or of `attention_gradient`. Throws the errors of the op's shape rule.
-AttentionShape attention_shape(const graph::OpCall& call);
-AttentionShape attention_gradient_shape(const graph::OpCall& call);
-
-}  // namespace ops
 }  // namespace isochron

@@ -11,8 +11,6 @@
 
 #include "isochron/comm/group/group.h"
 #include "isochron/core/tensor/tensor.h"
-#include "isochron/graph/ir/attributes.h"
-#include "isochron/ops/collective/packed_sum.h"
 
 namespace isochron {
 
@@ -38,28 +36,5 @@ Tensor reduce_scatter(const Tensor& x, const RankGroup& group);
 /// The tensor of rank `root`, on every rank. Any dtype; the gradient is the sum of all ranks' gradients on
 /// `root` and zero on the other ranks. Throws kInvalidArgument if there is no such rank.
 Tensor broadcast(const Tensor& x, int root, const RankGroup& group);
-
-namespace ops {
-
-/// A group as an attribute of a node.
-struct GroupAttribute final : graph::AttributeObject {
-  explicit GroupAttribute(RankGroup ranks) : group(std::move(ranks)) {}
-  std::string str() const override;
-  const RankGroup group;
-};
-comm::Group& group_of(const graph::Attributes& attributes);
-/// Of an all_reduce's attributes.
-PackedSum::Content content_of(const graph::Attributes& attributes);
-
-/// The sum that an `all_reduce_start` and its `all_reduce_wait` share: one run at a time.
-struct PendingSum final : graph::AttributeObject {
-  PendingSum(const RankGroup& group, std::span<const TensorSpec> specs, PackedSum::Content content)
-      : tensors(specs.begin(), specs.end()), sum(group, specs, content) {}
-  std::string str() const override { return "a sum in flight"; }
-  const std::vector<TensorSpec> tensors;
-  mutable PackedSum sum;
-};
-
-}  // namespace ops
 
 }  // namespace isochron

@@ -6,6 +6,7 @@
 #include "isochron/graph/capture/capture.h"
 #include "isochron/ops/control/loop_layout.h"
 #include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/rows/families.h"
 #include "isochron/ops/rows/registry.h"
 #include "isochron/ops/rows/rules.h"
 #include "isochron/ops/rows/subgraph.h"

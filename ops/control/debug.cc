@@ -1,6 +1,7 @@
 #include "isochron/ops/control/debug.h"
 
 #include "isochron/graph/capture/apply.h"
+#include "isochron/ops/rows/families.h"
 #include "isochron/ops/rows/registry.h"
 #include "isochron/ops/rows/rules.h"
 

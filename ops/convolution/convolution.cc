@@ -3,6 +3,7 @@
 
 #include "isochron/core/base/checked.h"
 #include "isochron/graph/capture/apply.h"
+#include "isochron/ops/convolution/window.h"
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/rows/registry.h"
 

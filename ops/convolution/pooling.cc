@@ -5,7 +5,9 @@
 #include <cmath>
 
 #include "isochron/graph/capture/apply.h"
+#include "isochron/ops/convolution/pooling_shape.h"
 #include "isochron/ops/reduction/reduction.h"
+#include "isochron/ops/rows/families.h"
 #include "isochron/ops/rows/registry.h"
 #include "isochron/ops/rows/rules.h"
 

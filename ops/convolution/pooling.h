@@ -3,13 +3,9 @@
 #pragma once
 
 #include "isochron/core/tensor/tensor.h"
-#include "isochron/ops/convolution/window.h"
+#include "isochron/ops/convolution/padding.h"
 
 namespace isochron {
-
-namespace graph {
-struct OpCall;
-}
 
 struct PoolingOptions {
   /// One number per spatial axis; empty: the window itself (no overlap).
@@ -40,25 +36,4 @@ Tensor average_pool3d(const Tensor& x, const Dims& window, const PoolingOptions&
 Tensor global_average_pool(const Tensor& x, bool keep_dims = false);
 Tensor global_max_pool(const Tensor& x, bool keep_dims = false);
 
-namespace ops {
-
-/// A checked pooling; its window as seen by the forward op.
-struct PoolingShape : SlidingWindow {
-  int64_t batch = 0;
-  int64_t channels = 0;
-  bool count_padding = false;
-};
-
-///   kMax              input x;               outputs y, positions (either null: not wanted)
-///   kMaxGradient      inputs dy, positions;  output dx
-///   kMaxSelect        inputs x, positions;   output y: the elements at `positions`
-///   kAverage          input x;               output y
-///   kAverageGradient  input dy;              output dx
-/// `positions` (u8, i32 where a window has more than 256 elements) counts the elements of a window,
-/// row-major.
-enum class Pooling { kMax, kMaxGradient, kMaxSelect, kAverage, kAverageGradient };
-/// The shape of a call of the op for `pooling`. Throws the errors of its shape rule.
-PoolingShape pooling_shape(Pooling pooling, const graph::OpCall& call);
-
-}  // namespace ops
 }  // namespace isochron

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "isochron/core/base/checked.h"
+#include "isochron/ops/convolution/padding.h"
 
 namespace isochron {
 namespace {

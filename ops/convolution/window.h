@@ -4,7 +4,6 @@
 #pragma once
 
 #include <algorithm>
-#include <concepts>
 #include <string_view>
 
 #include "isochron/core/tensor/shape.h"
@@ -17,34 +16,6 @@ inline constexpr int kMaxWindowAxes = 3;
 /// and its padding has at most as many on either side.
 inline constexpr int64_t kMaxWindowNumber = int64_t{1} << 30;
 inline constexpr int64_t kMaxWindowReach = int64_t{1} << 24;
-
-/// The padding around the image: none (`valid`); enough for ceil(extent / stride) outputs (`same`,
-/// TensorFlow's rule: an odd element is added at the end); enough at the start that no output sees a later
-/// element (`causal`, along one axis only); or given numbers of elements.
-class Padding {
- public:
-  static Padding valid() { return Padding(Kind::kValid, {}); }
-  static Padding same() { return Padding(Kind::kSame, {}); }
-  static Padding causal() { return Padding(Kind::kCausal, {}); }
-  /// {before, after} of each spatial axis in turn, e.g. {top, bottom, left, right}.
-  static Padding explicitly(const Dims& pairs) { return Padding(Kind::kExplicit, pairs); }
-  template <std::integral... Numbers>
-  requires(sizeof...(Numbers) >= 2) static Padding explicitly(Numbers... numbers) {
-    return explicitly(Dims{static_cast<int64_t>(numbers)...});
-  }
-  /// {before, after} of each spatial axis in turn, for images of `extents`. Throws kInvalidArgument where
-  /// the lists differ in length or numbers are out of range, and for `causal` along more than one axis;
-  /// kUnsupported for a window that reaches too far.
-  Dims resolve(const Dims& extents, const Dims& window, const Dims& stride, const Dims& dilation) const;
-  bool is_same() const { return kind_ == Kind::kSame; }
-  bool is_causal() const { return kind_ == Kind::kCausal; }
-
- private:
-  enum class Kind { kValid, kSame, kCausal, kExplicit };
-  Padding(Kind kind, Dims extents) : kind_(kind), extents_(extents) {}
-  Kind kind_;
-  Dims extents_;
-};
 
 namespace ops {
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "isochron/graph/capture/apply.h"
+#include "isochron/ops/rows/families.h"
 #include "isochron/ops/rows/registry.h"
 #include "isochron/ops/rows/rules.h"
 #include "isochron/ops/shape/creation.h"

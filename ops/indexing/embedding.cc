@@ -9,6 +9,7 @@
 #include "isochron/ops/indexing/row_updates.h"
 #include "isochron/ops/reduction/cumulative.h"
 #include "isochron/ops/reduction/reduction.h"
+#include "isochron/ops/rows/families.h"
 #include "isochron/ops/rows/registry.h"
 #include "isochron/ops/rows/rules.h"
 #include "isochron/ops/shape/creation.h"

@@ -12,6 +12,7 @@
 #include "isochron/ops/indexing/indexing.h"
 #include "isochron/ops/optimizer/optimizer_updates.h"
 #include "isochron/ops/optimizer/update_rule.h"
+#include "isochron/ops/rows/families.h"
 #include "isochron/ops/rows/registry.h"
 #include "isochron/ops/rows/rules.h"
 #include "isochron/ops/shape/creation.h"

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "isochron/graph/ir/half_storage.h"
+#include "isochron/ops/rows/families.h"
 #include "isochron/ops/rows/registry.h"
 #include "isochron/ops/rows/rules.h"
 

@@ -8,6 +8,7 @@
 #include "isochron/ops/normalization/normalization_row.h"
 #include "isochron/ops/normalization/normalize_by_moments.h"
 #include "isochron/ops/reduction/reduction.h"
+#include "isochron/ops/rows/families.h"
 #include "isochron/ops/rows/registry.h"
 #include "isochron/ops/rows/rules.h"
 #include "isochron/ops/shape/shape_ops.h"

@@ -4,6 +4,7 @@
 
 #include "isochron/ops/optimizer/update_parameters.h"
 #include "isochron/ops/optimizer/update_rule.h"
+#include "isochron/ops/rows/families.h"
 #include "isochron/ops/rows/registry.h"
 #include "isochron/ops/rows/rules.h"
 

@@ -10,6 +10,7 @@
 #include "isochron/memory/allocators/buffer.h"
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/random/draw_key.h"
+#include "isochron/ops/rows/families.h"
 #include "isochron/ops/rows/registry.h"
 #include "isochron/ops/rows/rules.h"
 #include "isochron/ops/shape/creation.h"

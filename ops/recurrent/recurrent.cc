@@ -11,6 +11,7 @@
 #include "isochron/ops/recurrent/recurrent_decomposition.h"
 #include "isochron/ops/recurrent/recurrent_layout.h"
 #include "isochron/ops/recurrent/recurrent_reference.h"
+#include "isochron/ops/rows/families.h"
 #include "isochron/ops/rows/registry.h"
 #include "isochron/ops/rows/rules.h"
 #include "isochron/ops/rows/subgraph.h"

@@ -6,6 +6,7 @@
 #include "isochron/graph/capture/apply.h"
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/indexing/along_axis.h"
+#include "isochron/ops/rows/families.h"
 #include "isochron/ops/rows/registry.h"
 #include "isochron/ops/rows/rules.h"
 #include "isochron/ops/shape/creation.h"

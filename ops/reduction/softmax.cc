@@ -8,6 +8,7 @@
 #include "isochron/ops/indexing/indexing.h"
 #include "isochron/ops/reduction/reduction.h"
 #include "isochron/ops/reduction/row_rules.h"
+#include "isochron/ops/rows/families.h"
 #include "isochron/ops/rows/registry.h"
 #include "isochron/ops/rows/rules.h"
 #include "isochron/ops/shape/creation.h"

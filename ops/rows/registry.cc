@@ -1,5 +1,7 @@
 #include "isochron/ops/rows/registry.h"
 
+#include "isochron/ops/rows/families.h"
+
 namespace isochron::ops {
 namespace {
 

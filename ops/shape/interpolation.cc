@@ -5,8 +5,10 @@
 #include <numeric>
 
 #include "isochron/graph/capture/apply.h"
+#include "isochron/ops/rows/families.h"
 #include "isochron/ops/rows/registry.h"
 #include "isochron/ops/rows/rules.h"
+#include "isochron/ops/shape/interpolation_attributes.h"
 
 namespace isochron {
 namespace ops {

@@ -1,10 +1,7 @@
 // Resizing images and sequences by interpolation, one axis after the other.
 #pragma once
 
-#include <string_view>
-
 #include "isochron/core/tensor/tensor.h"
-#include "isochron/graph/ir/attributes.h"
 
 namespace isochron {
 
@@ -31,13 +28,5 @@ struct ResizeOptions {
 /// with kNearest. Differentiable in x, by the transposed op. Throws kShapeMismatch, kInvalidArgument (empty
 /// axes, options that exclude each other), kDtypeMismatch, kUnsupported for extents above 2^24.
 Tensor resize(const Tensor& x, const Dims& size, ResizeOptions options = {});
-
-namespace ops {
-
-/// The options of a call of `interpolate` or `interpolate_transpose`. Throws kInvalidArgument for options
-/// that exclude each other.
-ResizeOptions resize_options(const graph::Attributes& attributes, std::string_view where);
-
-}  // namespace ops
 
 }  // namespace isochron

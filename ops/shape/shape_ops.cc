@@ -5,6 +5,7 @@
 
 #include "isochron/core/base/checked.h"
 #include "isochron/graph/capture/apply.h"
+#include "isochron/ops/rows/families.h"
 #include "isochron/ops/rows/registry.h"
 #include "isochron/ops/rows/rules.h"
 

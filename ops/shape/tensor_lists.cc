@@ -2,6 +2,7 @@
 
 #include "isochron/graph/capture/apply.h"
 #include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/rows/families.h"
 #include "isochron/ops/rows/registry.h"
 #include "isochron/ops/rows/rules.h"
 

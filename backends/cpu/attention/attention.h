@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "isochron/graph/ir/kernel.h"
-#include "isochron/ops/attention/attention.h"
+#include "isochron/ops/attention/attention_shape.h"
 
 namespace isochron::ops {
 

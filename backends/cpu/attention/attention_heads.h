@@ -5,7 +5,7 @@
 
 #include "isochron/core/base/checked.h"
 #include "isochron/graph/ir/kernel.h"
-#include "isochron/ops/attention/attention.h"
+#include "isochron/ops/attention/attention_shape.h"
 
 namespace isochron::ops {
 

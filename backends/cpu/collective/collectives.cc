@@ -3,7 +3,7 @@
 #include "isochron/backends/cpu/common/copy_bytes.h"
 #include "isochron/comm/group/tree_sum.h"
 #include "isochron/core/base/checked.h"
-#include "isochron/ops/collective/collectives.h"
+#include "isochron/ops/collective/group_attributes.h"
 #include "isochron/ops/collective/packed_sum.h"
 
 namespace isochron::ops {

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "isochron/graph/ir/kernel.h"
-#include "isochron/ops/convolution/convolution.h"
+#include "isochron/ops/convolution/convolution_shape.h"
 
 namespace isochron::ops {
 

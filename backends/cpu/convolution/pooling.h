@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "isochron/graph/ir/kernel.h"
-#include "isochron/ops/convolution/pooling.h"
+#include "isochron/ops/convolution/pooling_shape.h"
 
 namespace isochron::ops {
 

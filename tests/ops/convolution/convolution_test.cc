@@ -15,6 +15,7 @@
 #include "isochron/graph/step/captured.h"
 #include "isochron/memory/allocators/buffer.h"
 #include "isochron/ops/convolution/pooling.h"
+#include "isochron/ops/convolution/window.h"
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/reduction/reduction.h"
 #include "isochron/ops/rows/registry.h"
