@@ -62,6 +62,16 @@ void check(const FlatnessInput& input, const FlatnessOptions& options) {
           "series >= 1");
 }
 
+/// Inconclusive: not all of the time waited for a core falls into the steps, so their change without it lies
+/// between the two verdicts, as measured and without that time.
+FlatnessVerdict between_waiting_and_none(const FlatnessVerdict& measured, FlatnessVerdict without) {
+  without.reason = fmt::format("{} as measured, {} without the time spent waiting for a core",
+                               percent(measured.largest.change), percent(without.largest.change));
+  without.kind = Flatness::kInconclusive;
+  without.iterations_to_decide = kInfinity;
+  return without;
+}
+
 /// The verdict on the reference kernel itself.
 FlatnessVerdict judge_reference(const FlatnessInput& input, const FlatnessOptions& options) {
   FlatnessInput reference = input;
@@ -77,6 +87,21 @@ bool reference_slowed(const FlatnessInput& input, const FlatnessOptions& options
                              [](const ChangeEstimate& estimate) { return estimate.low > 0; });
 }
 
+/// The verdict without the machine's influence on a series that isn't growing as measured. The time waited
+/// for a core is removed if that makes the intervals narrower: threads also wait between the steps and beside
+/// them. Growth that only its removal shows is inconclusive.
+FlatnessVerdict judge_hidden_growth(const FlatnessVerdict& measured, const FlatnessInput& input,
+                                    const FlatnessOptions& options) {
+  FlatnessVerdict even = judge_at_even_speed(input, options, 0);
+  if (!waits(input)) return even;
+  FlatnessInput all = input;
+  all.waited = {};
+  FlatnessVerdict with_waiting = judge_at_even_speed(all, options, 0);
+  if (with_waiting.smallest_detectable_change <= even.smallest_detectable_change) return with_waiting;
+  if (even.kind != Flatness::kGrowing || with_waiting.kind == Flatness::kGrowing) return even;
+  return between_waiting_and_none(measured, std::move(even));
+}
+
 /// Checks whether a run is flat only because the machine became faster. `verdict` is flat as measured. The
 /// result is growing if the correction by the measured exponents finds growth, inconclusive if only the
 /// correction with exponents of at least 1 does, and otherwise `verdict`.
@@ -84,7 +109,7 @@ FlatnessVerdict doubt_beside_a_faster_machine(FlatnessVerdict verdict, const Fla
                                               const FlatnessOptions& options) {
   const FlatnessVerdict reference = judge_reference(input, options);
   if (reference.kind != Flatness::kShrinking) return verdict;
-  FlatnessVerdict even = judge_at_even_speed(input, options, 0);
+  FlatnessVerdict even = judge_hidden_growth(verdict, input, options);
   if (even.kind == Flatness::kGrowing) {
     even.reason = fmt::format("the machine became faster ({}), which hides a change of the program: {}",
                               percent(reference.largest.change), even.reason);
@@ -149,7 +174,8 @@ FlatnessVerdict judge_flatness(const FlatnessInput& input, const FlatnessOptions
   if (verdict.kind == Flatness::kFlat)
     return doubt_beside_a_faster_machine(std::move(verdict), input, options);
   const bool growing = verdict.kind == Flatness::kGrowing;
-  FlatnessVerdict even = judge_at_even_speed(input, options, 0);
+  FlatnessVerdict even =
+      growing ? judge_at_even_speed(input, options, 0) : judge_hidden_growth(verdict, input, options);
   const auto cleared = [&even] { return even.kind == Flatness::kFlat || even.kind == Flatness::kShrinking; };
   const bool slowed = growing && !cleared() && reference_slowed(input, options);
   if (slowed && even.kind == Flatness::kGrowing) {
@@ -158,12 +184,7 @@ FlatnessVerdict judge_flatness(const FlatnessInput& input, const FlatnessOptions
     even = judge_at_even_speed(input, options, 1);
   }
   if (growing && even.kind == Flatness::kShrinking && waits(input)) {
-    // Not all of the waiting falls into the steps: their change without it lies between the two values.
-    even.reason = fmt::format("{} as measured, {} without the time spent waiting for a core",
-                              percent(verdict.largest.change), percent(even.largest.change));
-    even.kind = Flatness::kInconclusive;
-    even.iterations_to_decide = kInfinity;
-    return even;
+    return between_waiting_and_none(verdict, std::move(even));
   }
   const bool sharper = even.smallest_detectable_change < verdict.smallest_detectable_change;
   // Growth that the sharper verdict doesn't confirm may be due to the machine.

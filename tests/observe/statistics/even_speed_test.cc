@@ -144,13 +144,14 @@ struct Bursts {
   std::vector<double> medians, means, reference, reference_means, quiet_medians, quiet_means, shares;
 };
 
-/// A step on several threads. In the second half, another program runs, and the step waits for a core in each
-/// iteration. `read`: how much of the measured waiting delayed the steps; the steps grow by `growth`.
-FlatnessVerdict beside_a_program(double read, double growth) {
+/// A step on several threads. In one half, by default the second, another program runs, and the step waits
+/// for a core in each iteration. `read`: how much of the measured waiting delayed the steps; the steps grow
+/// by `growth`.
+FlatnessVerdict beside_a_program(double read, double growth, bool in_first = false) {
   Rng rng(3);
   std::vector<double> medians, means, reference, waited;
   for (int i = 0; i < 160; ++i) {
-    const double preempted = i < 80 ? 0 : 900 * gaussian(rng, 0.1);
+    const double preempted = (i < 80) != in_first ? 0 : 900 * gaussian(rng, 0.1);
     medians.push_back(1000 * gaussian(rng, 0.01) * (1 + (i < 80 ? 0 : growth)) + preempted);
     means.push_back(medians.back() + 20);
     waited.push_back(preempted / read);
@@ -167,6 +168,35 @@ TEST(EvenSpeed, WaitingInAllIterationsIsTakenOutOfTheMedians) {
   const FlatnessVerdict unknown = beside_a_program(0.6, 0);
   EXPECT_EQ(unknown.kind, Flatness::kInconclusive) << "more was waited than the steps took longer";
   EXPECT_THAT(unknown.reason, HasSubstr("without the time spent waiting for a core"));
+  EXPECT_EQ(beside_a_program(1, 0, true).kind, Flatness::kFlat);
+  const FlatnessVerdict ended = beside_a_program(0.8, 0, true);
+  EXPECT_EQ(ended.kind, Flatness::kInconclusive) << ended.reason;
+  EXPECT_THAT(ended.reason, HasSubstr("without the time spent waiting for a core"));
+}
+
+/// A step that isn't delayed by what its threads wait for, between the steps or beside them. The waiting ends
+/// before the run does. `early`: what is in the means of the first quarter; else 20.
+FlatnessVerdict beside_idle_waiting(double early, double growth, uint64_t seed) {
+  Rng rng(seed);
+  std::vector<double> medians, means, reference, waited;
+  for (int i = 0; i < 160; ++i) {
+    medians.push_back(1000 * gaussian(rng, 0.005) * drift(i / 160.0, growth));
+    means.push_back(medians.back() + (i < 40 ? early : 20) * gaussian(rng, 0.3));
+    waited.push_back(i < 130 ? 130 * gaussian(rng, 0.05) : 0);
+    reference.push_back(550 * gaussian(rng, 0.005));
+  }
+  return judge_flatness({.medians = medians, .means = means, .reference = reference, .waited = waited});
+}
+
+TEST(EvenSpeed, WaitingThatDelaysNoStepIsNoGrowthWhenItEnds) {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    const FlatnessVerdict healthy = beside_idle_waiting(100, 0, seed);
+    EXPECT_NE(healthy.kind, Flatness::kGrowing) << healthy.reason;
+    EXPECT_THAT(healthy.reason, testing::Not(HasSubstr("without the time spent waiting for a core"))) << seed;
+    EXPECT_EQ(beside_idle_waiting(20, 0, seed).kind, Flatness::kFlat) << seed;
+    const FlatnessVerdict grown = beside_idle_waiting(20, 0.3, seed);
+    EXPECT_EQ(grown.kind, Flatness::kGrowing) << grown.reason;
+  }
 }
 
 TEST(EvenSpeed, QuietIterationsDecideBesideANeighbor) {
