@@ -4,7 +4,6 @@
 #include "isochron/ops/elementwise/elementwise.h"
 
 namespace isochron::nn {
-namespace {}  // namespace
 
 Tensor smooth_l1(const Tensor& prediction, const Tensor& target, double beta, const LossOptions& options) {
   const ErrorScope scope("smooth_l1");

@@ -1,9 +1,9 @@
 // Rows and gradients of convolution. It is linear in the image and in the kernel, and so are its two
 // gradients: the three ops are each other's derivatives, to any order.
 #include "isochron/ops/convolution/convolution.h"
-#include "isochron/ops/convolution/convolution_shape.h"
 
 #include "isochron/graph/capture/apply.h"
+#include "isochron/ops/convolution/convolution_shape.h"
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/rows/families.h"
 #include "isochron/ops/rows/registry.h"

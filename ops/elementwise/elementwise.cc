@@ -145,21 +145,15 @@ ISOCHRON_OPERATOR(>, greater)
 ISOCHRON_OPERATOR(>=, greater_equal)
 #undef ISOCHRON_OPERATOR
 Tensor operator-(const Tensor& x) { return neg(x); }
-Tensor pow(const Tensor& a, double b) {
-  const ErrorScope scope("pow");
-  return pow(a, number_like(b, a));
-}
-Tensor maximum(const Tensor& a, double b) {
-  const ErrorScope scope("maximum");
-  return maximum(a, number_like(b, a));
-}
-Tensor minimum(const Tensor& a, double b) {
-  const ErrorScope scope("minimum");
-  return minimum(a, number_like(b, a));
-}
-Tensor fmod(const Tensor& a, double b) {
-  const ErrorScope scope("fmod");
-  return fmod(a, number_like(b, a));
-}
+#define ISOCHRON_WITH_NUMBER(name)         \
+  Tensor name(const Tensor& a, double b) { \
+    const ErrorScope scope(#name);         \
+    return name(a, number_like(b, a));     \
+  }
+ISOCHRON_WITH_NUMBER(pow)
+ISOCHRON_WITH_NUMBER(maximum)
+ISOCHRON_WITH_NUMBER(minimum)
+ISOCHRON_WITH_NUMBER(fmod)
+#undef ISOCHRON_WITH_NUMBER
 
 }  // namespace isochron
