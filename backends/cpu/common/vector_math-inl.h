@@ -220,10 +220,9 @@ struct VectorMath {
     }
   }
   /// 1 / (1 + e^-x).
-  static HWY_INLINE V sigmoid(V x) { return select(less(x, set(-kShortExp)), set(0), gate(x)); }
-  /// The same, except that a result below e^-kShortExp may become e^-kShortExp or 0.
-  static HWY_INLINE V gate(V x) {
-    return ops::HWY_NAMESPACE::reciprocal(D(), set(1) + short_exp(clamp(neg(x), kShortExp)));
+  static HWY_INLINE V sigmoid(V x) {
+    const V inside = ops::HWY_NAMESPACE::reciprocal(D(), set(1) + short_exp(clamp(neg(x), kShortExp)));
+    return select(less(x, set(-kShortExp)), set(0), inside);
   }
   /// f32: x P(x^2) / Q(x^2), fitted by iteratively reweighted least squares to a relative error of 2.1e-8
   /// below 3.9, from where on it is 1 in f32. f64: the C library's, lane by lane.

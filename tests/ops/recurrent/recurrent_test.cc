@@ -206,6 +206,38 @@ TEST(RecurrentOps, SaturateAndPassNaNThrough) {
   }
 }
 
+TEST(RecurrentOps, ComputeGatesToAFewUlp) {
+  std::vector<double> numbers;
+  for (float v = -20; v < 20; v += 0.00123F) numbers.push_back(v);
+  for (float v = 1e-6F; v < 86; v *= 1.001F) numbers.insert(numbers.end(), {v, -v});
+  const int64_t count = static_cast<int64_t>(numbers.size());
+  const Tensor x = from_vector({count, 1, 1}, numbers);
+  // One unit. Its state is sigmoid(x) times 1 with x in the forget gate, and tanh(x) with an open input gate.
+  const auto worst = [&](const std::vector<double>& kernel, const std::vector<double>& bias, double before,
+                         auto function, double ulp, double ulp_per_x) {
+    const LstmState initial{zeros({count, 1}), full({count, 1}, before)};
+    auto step = capture([&](const Tensor& input) {
+      return lstm(input, from_vector({1, 4}, kernel), zeros({1, 4}), from_vector({4}, bias), initial).c;
+    });
+    const std::vector<double> got = step(x).to_vector();
+    double excess = -1;
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      const double want = function(numbers[i]);
+      const double error = std::abs(got[i] - want) / std::ldexp(1.0, std::ilogb(want) - 23);
+      excess = std::max(excess, error - ulp - ulp_per_x * std::abs(numbers[i]));
+    }
+    return excess;
+  };
+  for_each_target([&] {
+    EXPECT_LT(worst(
+                  {0, 1, 0, 0}, {0, 0, 0, 0}, 1, [](double v) { return 1 / (1 + std::exp(-v)); }, 3, 0.25),
+              0);
+    EXPECT_LT(worst(
+                  {0, 0, 1, 0}, {86, 0, 0, 0}, 0, [](double v) { return std::tanh(v); }, 7, 0),
+              0);
+  });
+}
+
 TEST(RecurrentOps, WidenSixteenBitFloats) {
   const std::vector<Tensor> w = weights(2, 3, false);
   const Tensor x = uniform_values({2, 4, 2}, 6);
