@@ -1,7 +1,9 @@
 #include "isochron/graph/capture/variable.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "isochron/core/tensor/elements.h"
 #include "isochron/graph/capture/apply.h"
 #include "isochron/memory/allocators/buffer.h"
 #include "isochron/memory/allocators/storage_over.h"
@@ -26,13 +28,18 @@ class VariableStorage final : public StorageOver {
   VariableInfo info_;
 };
 
-/// A new tensor on `device` with the content of `source`, which must be contiguous and may be on any device.
-Tensor content_on(Device device, const Tensor& source, std::string name, bool trainable) {
+/// A new tensor on `device`, whose content isn't written yet.
+Tensor new_content(Device device, const TensorSpec& spec, std::string name, bool trainable) {
   const std::string_view tag = trainable ? "weights" : "state";
-  Ref<Storage> memory = device.is_cpu() ? allocate_buffer(source.size_bytes(), tag)
-                                        : cuda::gpu(device)->allocate(source.size_bytes(), tag);
-  const Tensor result = Tensor::over(
-      Ref<Storage>(make_ref<VariableStorage>(std::move(memory), std::move(name), trainable)), source.spec());
+  Ref<Storage> memory = device.is_cpu() ? allocate_buffer(spec.size_bytes(), tag)
+                                        : cuda::gpu(device)->allocate(spec.size_bytes(), tag);
+  return Tensor::over(Ref<Storage>(make_ref<VariableStorage>(std::move(memory), std::move(name), trainable)),
+                      spec);
+}
+
+/// The same with the content of `source`, which must be contiguous and may be on any device.
+Tensor content_on(Device device, const Tensor& source, std::string name, bool trainable) {
+  const Tensor result = new_content(device, source.spec(), std::move(name), trainable);
   const Tensor host = to_device(source, {});
   result.storage()->write(0, host.raw(), host.size_bytes());
   return result;
@@ -52,6 +59,26 @@ Variable::Variable(const Tensor& initial, std::string name, bool trainable) {
   const Tensor source = graph::contiguous(initial);
   state_ = make_ref<State>();
   state_->tensor = content_on(t_device.value_or(source.device()), source, name, trainable);
+  state_->name = std::move(name);
+  state_->trainable = trainable;
+}
+
+Variable::Variable(const TensorSpec& spec, const std::function<void(std::span<double> next)>& next,
+                   std::string name, bool trainable) {
+  constexpr int64_t kPiece = 8192;
+  const size_t size = dtype_size(spec.dtype);
+  const Tensor content = new_content(t_device.value_or(Device()), spec, name, trainable);
+  const int64_t elems = spec.shape.elems();
+  std::vector<double> numbers(static_cast<size_t>(std::min(elems, kPiece)));
+  std::vector<std::byte> stored(numbers.size() * size);
+  for (int64_t begin = 0; begin < elems; begin += kPiece) {
+    const auto piece = std::span(numbers).first(static_cast<size_t>(std::min(elems - begin, kPiece)));
+    next(piece);
+    for (size_t i = 0; i < piece.size(); ++i) store_number(stored.data() + i * size, spec.dtype, piece[i]);
+    content.storage()->write(static_cast<size_t>(begin) * size, stored.data(), piece.size() * size);
+  }
+  state_ = make_ref<State>();
+  state_->tensor = content;
   state_->name = std::move(name);
   state_->trainable = trainable;
 }

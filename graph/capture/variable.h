@@ -2,7 +2,9 @@
 // and learning rates. Captured functions refer to it by address, so changing it never requires a new capture.
 #pragma once
 
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -35,6 +37,10 @@ class Variable {
   /// path such as "dense_1/kernel". Throws kInvalidArgument for an undefined tensor, kCaptureViolation for a
   /// value of a graph, kOutOfMemory.
   Variable(const Tensor& initial, std::string name, bool trainable = true);
+  /// Allocates storage and has `next` write its elements, one piece after the other; no other memory of that
+  /// size is needed. Throws what `next` throws, kOutOfMemory.
+  Variable(const TensorSpec& spec, const std::function<void(std::span<double> next)>& next, std::string name,
+           bool trainable = true);
 
   bool defined() const { return static_cast<bool>(state_); }
   const std::string& name() const { return state().name; }

@@ -53,9 +53,8 @@ Tensor ConvolutionLayer::forward(const Tensor& x) {
     };
     const Channels channels = channels_for(x.extent(-1));
     const Shape drawn = kernel_shape(drawn_for(x.extent(-1)));
-    const Initializer draw = [&](const Shape&, Rng& rng) {
-      return parameters_.kernel_initializer(drawn, rng);
-    };
+    const Initializer draw = Initializer::in_pieces(
+        [&](const Shape&, Rng& rng) { return parameters_.kernel_initializer.begin(drawn, rng); });
     auto kernel = make_parameter("kernel", {x.dtype(), kernel_shape(channels)}, draw);
     if (parameters_.bias) {
       bias_ = make_parameter("bias", {x.dtype(), {channels.result}}, parameters_.bias_initializer);

@@ -22,12 +22,19 @@ void check_table(std::string_view where, int64_t count, int64_t width, const Opt
 template <typename Options>
 Initializer initializer_of(const Options& options) {
   if (!options.padding_idx) return options.initializer;
-  return [inner = options.initializer, padding = *options.padding_idx](const Shape& shape, Rng& rng) {
-    std::vector<double> values = inner(shape, rng);
+  return Initializer::in_pieces([inner = options.initializer, padding = *options.padding_idx](
+                                    const Shape& shape, Rng& rng) -> Initializer::Draw {
     const int64_t row = padding < 0 ? padding + shape[0] : padding;
-    std::fill_n(values.begin() + row * shape[1], shape[1], 0.0);
-    return values;
-  };
+    const int64_t first = row * shape[1], end = first + shape[1];
+    return [draw = inner.begin(shape, rng), first, end, at = int64_t{0}](std::span<double> next) mutable {
+      draw(next);
+      const int64_t count = static_cast<int64_t>(next.size());
+      const int64_t from = std::clamp(first - at, int64_t{0}, count),
+                    to = std::clamp(end - at, int64_t{0}, count);
+      std::fill(next.begin() + from, next.begin() + to, 0.0);
+      at += count;
+    };
+  });
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "isochron/nn/module/initializers.h"
 
+#include <algorithm>
 #include <cmath>
 #include <mutex>
 #include <numeric>
@@ -40,14 +41,40 @@ Rng next_initializer_rng() {
   return Rng(streams().seed, streams().next++);
 }
 
+Initializer Initializer::in_pieces(std::function<Draw(const Shape& shape, Rng& rng)> begin) {
+  Initializer result;
+  result.begin_ = std::move(begin);
+  return result;
+}
+
+Initializer::Draw Initializer::pieces_of(std::vector<double> all, const Shape& shape) {
+  require(static_cast<int64_t>(all.size()) == shape.elems(), ErrorCode::kShapeMismatch, "initializer",
+          "shape {} has {} elements, got {} values", shape.str(), shape.elems(), all.size());
+  return [all = std::move(all), at = size_t{0}](std::span<double> next) mutable {
+    std::copy_n(all.begin() + static_cast<int64_t>(at), next.size(), next.begin());
+    at += next.size();
+  };
+}
+
+std::vector<double> Initializer::operator()(const Shape& shape, Rng& rng) const {
+  std::vector<double> values(static_cast<size_t>(shape.elems()));
+  begin(shape, rng)(values);
+  return values;
+}
+
 namespace init {
 namespace {
 
+/// Draws one number after the other: draw(rng).
 template <typename Draw>
-std::vector<double> drawn(const Shape& shape, Draw draw) {
-  std::vector<double> values(static_cast<size_t>(shape.elems()));
-  for (double& value : values) value = draw();
-  return values;
+Initializer::Draw drawn(Rng& rng, Draw draw) {
+  return [&rng, draw](std::span<double> next) {
+    for (double& value : next) value = draw(rng);
+  };
+}
+template <typename Draw>
+Initializer each(Draw draw) {
+  return Initializer::in_pieces([draw](const Shape&, Rng& rng) { return drawn(rng, draw); });
 }
 
 double truncated(Rng& rng) {
@@ -114,24 +141,16 @@ void orthonormalize(std::vector<double>& vectors, size_t count, size_t length) {
 Initializer zeros() { return constant(0); }
 Initializer ones() { return constant(1); }
 Initializer constant(double value) {
-  return [value](const Shape& shape, Rng&) {
-    return std::vector<double>(static_cast<size_t>(shape.elems()), value);
-  };
+  return each([value](Rng&) { return value; });
 }
 Initializer normal(double mean, double deviation) {
-  return [=](const Shape& shape, Rng& rng) {
-    return drawn(shape, [&] { return mean + deviation * rng.normal(); });
-  };
+  return each([=](Rng& rng) { return mean + deviation * rng.normal(); });
 }
 Initializer truncated_normal(double mean, double deviation) {
-  return [=](const Shape& shape, Rng& rng) {
-    return drawn(shape, [&] { return mean + deviation * truncated(rng); });
-  };
+  return each([=](Rng& rng) { return mean + deviation * truncated(rng); });
 }
 Initializer uniform(double low, double high) {
-  return [=](const Shape& shape, Rng& rng) {
-    return drawn(shape, [&] { return low + (high - low) * rng.uniform(); });
-  };
+  return each([=](Rng& rng) { return low + (high - low) * rng.uniform(); });
 }
 Initializer truncated_normal_between(double mean, double deviation, double low, double high) {
   require(deviation > 0 && low < high, ErrorCode::kInvalidArgument, "truncated_normal_between",
@@ -142,28 +161,26 @@ Initializer truncated_normal_between(double mean, double deviation, double low, 
       from <= 2 && to >= -2, ErrorCode::kInvalidArgument, "truncated_normal_between",
       "[{}, {}] lies more than two standard deviations from the mean {}, where almost no numbers are drawn",
       low, high, mean);
-  return [=](const Shape& shape, Rng& rng) {
-    return drawn(shape, [&] { return mean + deviation * normal_between(rng, from, to); });
-  };
+  return each([=](Rng& rng) { return mean + deviation * normal_between(rng, from, to); });
 }
 
 Initializer variance_scaling(double scale, Fan fan, Distribution distribution) {
   require(scale > 0, ErrorCode::kInvalidArgument, "variance_scaling", "the scale must be > 0, got {}", scale);
-  return [=](const Shape& shape, Rng& rng) {
+  return Initializer::in_pieces([=](const Shape& shape, Rng& rng) -> Initializer::Draw {
     const double deviation = std::sqrt(scale / fan_of(shape, fan));
     switch (distribution) {
       case Distribution::kTruncatedNormal: {
         constexpr double kTruncatedDeviation = 0.87962566103423978;  // of a normal cut off at two deviations
-        return drawn(shape, [&] { return deviation / kTruncatedDeviation * truncated(rng); });
+        return drawn(rng, [=](Rng& r) { return deviation / kTruncatedDeviation * truncated(r); });
       }
       case Distribution::kNormal:
-        return drawn(shape, [&] { return deviation * rng.normal(); });
+        return drawn(rng, [=](Rng& r) { return deviation * r.normal(); });
       case Distribution::kUniform:
         break;
     }
     const double limit = std::sqrt(3.0) * deviation;
-    return drawn(shape, [&] { return limit * (2 * rng.uniform() - 1); });
-  };
+    return drawn(rng, [=](Rng& r) { return limit * (2 * r.uniform() - 1); });
+  });
 }
 Initializer glorot_uniform() { return variance_scaling(1, Fan::kAverage, Distribution::kUniform); }
 Initializer glorot_normal() { return variance_scaling(1, Fan::kAverage, Distribution::kTruncatedNormal); }
@@ -231,7 +248,7 @@ Initializer sparse(double sparsity, double deviation) {
   return [=](const Shape& shape, Rng& rng) {
     require(shape.rank() == 2, ErrorCode::kInvalidArgument, "sparse", "needs two axes, the parameter is {}",
             shape.str());
-    std::vector<double> values = drawn(shape, [&] { return deviation * rng.normal(); });
+    std::vector<double> values = normal(0, deviation)(shape, rng);
     const size_t out = static_cast<size_t>(shape[1]);
     const size_t zeros = static_cast<size_t>(std::ceil(sparsity * static_cast<double>(out)));
     std::vector<size_t> columns(out);
@@ -254,7 +271,7 @@ Initializer orthogonal(double gain) {
     const size_t rows = columns == 0 ? 0 : static_cast<size_t>(shape.elems()) / columns;
     const size_t count = std::min(rows, columns);
     const size_t length = std::max(rows, columns);
-    std::vector<double> vectors = drawn(shape, [&] { return rng.normal(); });
+    std::vector<double> vectors = normal(0, 1)(shape, rng);
     orthonormalize(vectors, count, length);
     std::vector<double> values(vectors.size());
     for (size_t r = 0; r < rows; ++r) {

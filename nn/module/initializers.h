@@ -6,8 +6,11 @@
 // (..., in, out): in and out times the number of positions of the window.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <functional>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "isochron/core/base/rng.h"
@@ -15,8 +18,34 @@
 
 namespace isochron::nn {
 
-/// The elements of a parameter of `shape`, row-major.
-using Initializer = std::function<std::vector<double>(const Shape& shape, Rng& rng)>;
+/// The elements of a parameter, row-major. They are drawn in pieces, so that a parameter of any size needs
+/// no other memory while it is built.
+class Initializer {
+ public:
+  /// Writes the next elements.
+  using Draw = std::function<void(std::span<double> next)>;
+
+  /// From a function that draws all elements of a parameter of `shape` at once. While the parameter is built,
+  /// they take 8 bytes each. Drawing throws kShapeMismatch if their number isn't that of the shape.
+  template <std::invocable<const Shape&, Rng&> All>
+  requires(!std::same_as<All, Initializer>) Initializer(All all)  // NOLINT: a function is an initializer
+      : Initializer(in_pieces([all = std::move(all)](const Shape& shape, Rng& rng) {
+          return pieces_of(all(shape, rng), shape);
+        })) {}
+  /// From a function that returns what draws the elements of a parameter of `shape`, in the order in which
+  /// they are stored. `rng` outlives it.
+  static Initializer in_pieces(std::function<Draw(const Shape& shape, Rng& rng)> begin);
+
+  Draw begin(const Shape& shape, Rng& rng) const { return begin_(shape, rng); }
+  /// All elements.
+  std::vector<double> operator()(const Shape& shape, Rng& rng) const;
+
+ private:
+  Initializer() = default;
+  static Draw pieces_of(std::vector<double> all, const Shape& shape);
+
+  std::function<Draw(const Shape& shape, Rng& rng)> begin_;
+};
 
 /// Parameters built from now on draw from Philox streams of `seed`, numbered from 0 in the order in which the
 /// parameters are built. The same program therefore builds the same parameters, whatever else it draws in
@@ -78,12 +107,12 @@ Initializer identity(double gain = 1);
 /// the window's center (extent / 2) from channel i to output i of each group, 0 elsewhere. Not for depthwise
 /// layers. Throws kInvalidArgument.
 Initializer dirac(int64_t groups = 1);
-/// (in, out): normal, but `sparsity` of the outputs of each input, rounded up, are 0 (Martens, ICML 2010).
-/// Throws kInvalidArgument unless the rank is 2 and sparsity in [0, 1].
+/// Drawn at once. (in, out): normal, but `sparsity` of the outputs of each input, rounded up, are 0 (Martens,
+/// ICML 2010). Throws kInvalidArgument unless the rank is 2 and sparsity in [0, 1].
 Initializer sparse(double sparsity, double deviation = 0.01);
-/// Flattens all axes except the last and returns `gain` times a random matrix whose rows or columns,
-/// whichever are fewer, are orthonormal (Saxe et al., ICLR 2014). Throws kInvalidArgument if the rank is
-/// below 2.
+/// Drawn at once. Flattens all axes except the last and returns `gain` times a random matrix whose rows or
+/// columns, whichever are fewer, are orthonormal (Saxe et al., ICLR 2014). Throws kInvalidArgument if the
+/// rank is below 2.
 Initializer orthogonal(double gain = 1);
 
 }  // namespace init

@@ -8,7 +8,7 @@
 #include "isochron/core/text/count_text.h"
 #include "isochron/core/text/terminal_text.h"
 #include "isochron/nn/module/call_log.h"
-#include "isochron/ops/shape/creation.h"
+#include "isochron/ops/shape/held_numbers.h"
 
 namespace isochron::nn {
 namespace {
@@ -287,11 +287,16 @@ Variable Module::make_parameter(std::string_view name, const TensorSpec& spec,
   Rng rng = next_initializer_rng();
   const std::string whole_name = fmt::format("{}{}", path_, name);
   try {
-    return Variable(from_vector(spec.shape, initializer(spec.shape, rng), spec.dtype), whole_name,
-                    trainable_);
+    const Initializer::Draw draw = initializer.begin(spec.shape, rng);
+    return Variable(
+        spec,
+        [&](std::span<double> next) {
+          draw(next);
+          for (const double value : next) ops::require_held(value, spec.dtype, "initializer");
+        },
+        whole_name, trainable_);
   } catch (const std::bad_alloc&) {
-    fail(ErrorCode::kOutOfMemory, whole_name, "no memory for the first values of {}, which are made in f64",
-         spec.str());
+    fail(ErrorCode::kOutOfMemory, whole_name, "no memory for the initial values of {}", spec.str());
   }
 }
 

@@ -16,7 +16,7 @@ void add_axis_scan(LaunchKernel& kernel, const graph::KernelRequest& request, co
                    size_t workspace_from) {
   constexpr int64_t kMostAcross = 32;                   // columns of a block
   constexpr int64_t kBlocksEach = 4, kLeastChunks = 2;  // of a multiprocessor; of a part
-  const auto& [outer, extent, inner] = scan.view;
+  const int64_t outer = scan.view.outer, extent = scan.view.extent, inner = scan.view.inner;
   if (outer * extent * inner == 0) return;
   const auto parts_of = [](int64_t all, int64_t part) { return (all + part - 1) / part; };
   const int64_t columns =

@@ -170,6 +170,36 @@ TEST(Initializers, OrthogonalRowsOrColumns) {
   EXPECT_ERROR(init::orthogonal()({5}, rng), ErrorCode::kInvalidArgument, "two axes");
 }
 
+TEST(Initializers, DrawInPiecesWhatTheyDrawAtOnce) {
+  const Initializer counts([](const Shape& shape, Rng&) {
+    std::vector<double> values(static_cast<size_t>(shape.elems()));
+    std::iota(values.begin(), values.end(), 0.0);
+    return values;
+  });
+  for (const Initializer& initializer :
+       {init::constant(3), init::normal(), init::truncated_normal(), init::uniform(), init::glorot_uniform(),
+        init::he_normal(), init::kaiming_normal(), init::orthogonal(), init::sparse(0.5), counts,
+        init::truncated_normal_between(0, 1, -1, 2)}) {
+    const Shape shape{6, 9};
+    Rng rng(3), again(3);
+    const std::vector<double> want = initializer(shape, rng);
+    const Initializer::Draw draw = initializer.begin(shape, again);
+    std::vector<double> got(want.size());
+    size_t begin = 0;
+    for (const size_t count : {size_t{1}, size_t{20}, size_t{0}, size_t{33}}) {
+      draw(std::span(got).subspan(begin, count));
+      begin += count;
+    }
+    EXPECT_EQ(got, want);
+  }
+}
+
+TEST(Initializers, OfTheWrongNumberOfElementsAreRefused) {
+  Dense layer(3, Activation::kNone,
+              {.kernel_initializer = [](const Shape&, Rng&) { return std::vector<double>(7); }});
+  EXPECT_ERROR(layer(ones({1, 2})), ErrorCode::kShapeMismatch, "has 6 elements, got 7 values");
+}
+
 TEST(Initializers, EqualSeedsGiveEqualModels) {
   const auto kernel_of = [](uint64_t seed) {
     set_initializer_seed(seed);
