@@ -337,6 +337,10 @@ std::vector<Tensor> gradients(const Tensor& target, std::span<const Tensor> sour
   return gradients({&target, 1}, sources);
 }
 
+std::vector<Tensor> gradients(const Tensor& target, std::span<const Variable> sources) {
+  return gradients(target, std::vector<Tensor>(sources.begin(), sources.end()));
+}
+
 std::vector<Tensor> leaves(const Tensor& target) {
   graph::Capture* capture = graph::Capture::current();
   require(capture != nullptr, ErrorCode::kCaptureViolation, "leaves",
@@ -510,6 +514,10 @@ std::vector<Tensor> GradientTape::gradient(std::span<const Tensor> targets, std:
 
 std::vector<Tensor> GradientTape::gradient(const Tensor& target, std::span<const Tensor> sources) {
   return gradient({&target, 1}, sources);
+}
+
+std::vector<Tensor> GradientTape::gradient(const Tensor& target, std::span<const Variable> sources) {
+  return gradient(target, std::vector<Tensor>(sources.begin(), sources.end()));
 }
 
 Tensor GradientTape::gradient(const Tensor& target, const Tensor& source) {

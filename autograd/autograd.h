@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "isochron/core/tensor/tensor.h"
+#include "isochron/graph/capture/variable.h"
 
 namespace isochron {
 
@@ -31,6 +32,8 @@ std::vector<Tensor> gradients(const Tensor& target, std::span<const Tensor> sour
 inline std::vector<Tensor> gradients(const Tensor& target, std::initializer_list<Tensor> sources) {
   return gradients(target, std::span(sources.begin(), sources.size()));
 }
+
+std::vector<Tensor> gradients(const Tensor& target, std::span<const Variable> sources);
 
 /// While capturing: the leaves of `target`, each once. These are the tensors from outside the graph, such as
 /// variables, that `target` depends on through differentiable ops. Reads in the bodies of loops and branches
@@ -57,6 +60,7 @@ class GradientTape {
   std::vector<Tensor> gradient(std::span<const Tensor> targets, std::span<const Tensor> sources,
                                std::span<const Tensor> seeds = {});
   std::vector<Tensor> gradient(const Tensor& target, std::span<const Tensor> sources);
+  std::vector<Tensor> gradient(const Tensor& target, std::span<const Variable> sources);
   Tensor gradient(const Tensor& target, const Tensor& source);
   /// Like the function `leaves`, for the recorded calls; doesn't use up the tape.
   std::vector<Tensor> leaves(const Tensor& target) const;

@@ -68,6 +68,8 @@ void rethrow_in_stage(std::string_view stage, int number, const Position& positi
 
 void call_map(const MapStage& map, Element& element, ElementBuffer* memory, const Position& position) {
   in_stage("map", map.number, position, [&] {
+    const ElementDraws draws(static_cast<uint64_t>(map.number), position.epoch,
+                             static_cast<uint64_t>(position.element));
     if (map.into) {
       map.into(element, *memory, position);
       element = memory->element();

@@ -144,9 +144,9 @@ Capture::State* Capture::find_state(const Tensor& tensor) {
 }
 
 void Capture::assign(const Tensor& target, const Tensor& value) {
-  require(
-      parent_ == nullptr, ErrorCode::kUnsupported, "assign",
-      "a variable can't be assigned inside cond or while_loop; return the new value and assign it outside");
+  require(parent_ == nullptr, ErrorCode::kUnsupported, "assign",
+          "a variable can't be assigned inside cond, while_loop or scan; return the new value and assign it "
+          "outside; a layer that keeps averages, such as BatchNorm, must be called outside, or frozen");
   require(!target.storage()->constant(), ErrorCode::kInvalidArgument, "assign", "the target is a constant");
   Value* source = lift(value);
   const Tensor variable =

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <unordered_set>
 #include <utility>
 
 #include "isochron/core/base/clock.h"
@@ -19,6 +18,7 @@
 #include "isochron/graph/ir/checked_kernel.h"
 #include "isochron/graph/step/shortage.h"
 #include "isochron/graph/step/stages.h"
+#include "isochron/graph/step/turnover.h"
 #include "isochron/memory/allocators/buffer.h"
 #include "isochron/memory/allocators/storage_over.h"
 #include "isochron/memory/cuda/gpu.h"
@@ -28,18 +28,11 @@ namespace isochron {
 namespace {
 
 constexpr size_t kMaxTraceRecords = 256;
-constexpr size_t kMaxSignatures = 1024;  // the most signatures that are recognized again
 constinit TraceLabel kTracing(TraceCategory::kCapture, "trace");
 constinit TraceLabel kPassing(TraceCategory::kCapture, "passes");
 constinit TraceLabel kPlanning(TraceCategory::kCapture, "plan");
 std::atomic<int64_t> g_traces{0};
 thread_local constinit char t_marker = 0;  // its address identifies the thread
-
-size_t hash_of(const Signature& signature) {
-  size_t hash = signature.size();
-  for (const TensorSpec& spec : signature) hash = graph::hash_spec(hash, spec);
-  return hash;
-}
 
 /// Sets implied options. check_numerics needs a kernel per op, so all passes except "precision" are disabled.
 CaptureOptions completed(CaptureOptions options) {
@@ -117,13 +110,7 @@ struct CapturedFunction::Impl {
   bool sealed = false;
   uint32_t trace_number = 0;                 // of the trace name of calls
   std::atomic<const char*> caller{nullptr};  // the marker of the thread whose call runs
-
-  // Totals of all traces, for the notice on plans that are evicted and traced again.
-  std::unordered_set<size_t> signatures;  // hashes
-  size_t trace_count = 0;
-  size_t traced_again = 0;
-  int64_t trace_ns = 0;
-  bool told = false;
+  PlanTurnover turnover;
 
   bool matches(const PlannedCall& call, std::span<const Tensor* const> arguments) const {
     if (call.signature.size() != arguments.size()) return false;
@@ -156,8 +143,7 @@ struct CapturedFunction::Impl {
   static PlannedCall* add_kept(const std::shared_ptr<Impl>& kept, const Signature& signature);
   void record(TraceRecord entry);
   void note_turnover(const Signature& signature, const TraceRecord& entry);
-  bool turns_over() const { return traced_again > 0 || evictions >= options.max_plans; }
-  std::string turnover_text(uint64_t calls_made) const;
+  bool turns_over() const { return turnover.traced_again() || evictions >= options.max_plans; }
 };
 
 /// Marks the function as running. Throws kCaptureViolation if another call is already running.
@@ -379,24 +365,10 @@ void CapturedFunction::Impl::record(TraceRecord entry) {
 
 /// Counts the trace `entry`. Emits a notice, once, if plans are evicted before they are used again.
 void CapturedFunction::Impl::note_turnover(const Signature& signature, const TraceRecord& entry) {
-  ++trace_count;
-  trace_ns += entry.trace_ns + entry.passes_ns + entry.plan_ns;
-  const size_t hash = hash_of(signature);
-  traced_again += signatures.contains(hash) ? 1 : 0;
-  if (signatures.size() < kMaxSignatures) signatures.insert(hash);
-  if (told || !turns_over()) return;
-  told = true;
-  emit({EventKind::kNotice, options.name, turnover_text(call_count + 1)});
-}
-
-std::string CapturedFunction::Impl::turnover_text(uint64_t calls_made) const {
-  return fmt::format(
-      "keeps {} plans (max_plans) and has met {}{} signatures in {} calls: of {} traces, which took {:.1f} "
-      "ms, {} "
-      "were of signatures traced before; raise max_plans to the number of signatures, or pad or bucket the "
-      "inputs so that there are fewer",
-      options.max_plans, signatures.size() == kMaxSignatures ? "at least " : "", signatures.size(),
-      calls_made, trace_count, static_cast<double>(trace_ns) / 1e6, traced_again);
+  turnover.add(signature, entry.trace_ns + entry.passes_ns + entry.plan_ns);
+  if (turnover.told || !turns_over()) return;
+  turnover.told = true;
+  emit({EventKind::kNotice, options.name, turnover.text(options.name, options.max_plans, call_count + 1)});
 }
 
 PlannedCall* CapturedFunction::Impl::add(const Signature& signature) {
@@ -527,12 +499,25 @@ void CapturedFunction::prepare(const Signature& signature) {
   const Calling calling(impl);
   require(!impl.sealed, ErrorCode::kSealed, impl.options.name,
           "is sealed; prepare signatures before sealing");
+  for (const TensorSpec& spec : signature) {
+    require(
+        std::ranges::all_of(spec.shape, [](int64_t extent) { return extent >= 0; }),
+        ErrorCode::kInvalidArgument, impl.options.name,
+        "can't be planned for {}, whose extents aren't all known; plan it for extents that occur, pad the "
+        "data to fixed ones, or call it without prepare()",
+        signature_str(signature));
+  }
   for (const auto& call : impl.calls) {
     if (call->signature == signature) return;
   }
   kept = impl_;
   PlannedCall* call = Impl::add_kept(kept, signature);
   if (!impl.options.plan.device.is_cpu()) impl.make_ring(*call);
+}
+
+void CapturedFunction::keep_at_least(size_t plans) {
+  size_t& kept = impl().options.max_plans;
+  kept = std::max(kept, plans);
 }
 
 void CapturedFunction::seal() { impl().sealed = true; }
@@ -579,7 +564,10 @@ std::string CapturedFunction::report() const {
       fmt::format("captured '{}': {} plans in an arena of {} bytes, {} evicted{}\n", impl().options.name,
                   impl().calls.size(), impl().arena ? impl().arena->size_bytes() : 0, impl().evictions,
                   impl().sealed ? ", sealed" : "");
-  if (impl().turns_over()) text += fmt::format("  {}\n", impl().turnover_text(impl().call_count));
+  if (impl().turns_over()) {
+    text += fmt::format(
+        "  {}\n", impl().turnover.text(impl().options.name, impl().options.max_plans, impl().call_count));
+  }
   for (const auto& call : impl().calls) {
     const graph::PlanReport& plan = call->plan->report();
     text += fmt::format(

@@ -78,8 +78,10 @@ class CapturedFunction {
   /// under `check_numerics`; and whatever the traced function throws.
   std::span<const Tensor> call(std::span<const Tensor* const> arguments);
   /// Traces and plans `signature` now, so that its first call is as fast as later ones. Throws kSealed after
-  /// `seal`.
+  /// `seal`, kInvalidArgument for negative extents.
   void prepare(const Signature& signature);
+  /// Raises CaptureOptions::max_plans to `plans` if it is less.
+  void keep_at_least(size_t plans);
   /// After this call, a new signature is an error.
   void seal();
   bool sealed() const;
@@ -178,10 +180,17 @@ class Captured : public CapturedFunction {
   template <typename... Args>
   auto operator()(const Args&... args) {
     static_assert(sizeof...(Args) == Traits::arity, "the captured function takes another number of tensors");
-    static_assert((std::is_base_of_v<Tensor, Args> && ...),
-                  "the arguments of a captured function are tensors");
-    const std::array<const Tensor*, sizeof...(Args)> arguments{&static_cast<const Tensor&>(args)...};
-    const std::span<const Tensor> results = call(arguments);
+    static_assert((std::is_convertible_v<const Args&, Tensor> && ...),
+                  "the arguments of a captured function are tensors or variables");
+    // Tensors aren't copied.
+    const std::tuple<std::conditional_t<std::is_base_of_v<Tensor, Args>, const Tensor&, Tensor>...> tensors(
+        args...);
+    const std::span<const Tensor> results = std::apply(
+        [this](const auto&... tensor) {
+          const std::array<const Tensor*, sizeof...(tensor)> arguments{&tensor...};
+          return call(arguments);
+        },
+        tensors);
     if constexpr (std::is_void_v<Result>) {
       return;
     } else if constexpr (std::is_same_v<Result, Tensor>) {

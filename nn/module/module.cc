@@ -125,7 +125,6 @@ Module& Module::operator=(Module&& other) noexcept {
   members_named_ = other.members_named_;
   moved_ = true;
   left_ = std::exchange(other.left_, true);
-  built_unnamed_ = other.built_unnamed_;
   called_unnamed_in_ = other.called_unnamed_in_;
   trainable_ = other.trainable_;
   return *this;
@@ -133,9 +132,9 @@ Module& Module::operator=(Module&& other) noexcept {
 
 void Module::name_members(const std::string& before) {
   for (const Members::Member& member : Members(*this, path_)) {
-    if (member.variable.defined() && member.variable.name() == before + member.name && before != path_ &&
-        (!before.empty() || built_unnamed_)) {
-      member.variable.rename(path_ + member.name);
+    if (member.variable.defined()) {  // its own name, or its path before
+      const std::string& name = member.variable.name();
+      if (name == member.name || name == before + member.name) member.variable.rename(path_ + member.name);
     }
     if (!member.child) continue;
     Module& child = *member.child;
@@ -283,7 +282,6 @@ void Module::set_trainable(bool trainable) {
 
 Variable Module::make_parameter(std::string_view name, const TensorSpec& spec,
                                 const Initializer& initializer) {
-  built_unnamed_ = built_unnamed_ || path_.empty();
   Rng rng = next_initializer_rng();
   const std::string whole_name = fmt::format("{}{}", path_, name);
   try {

@@ -190,8 +190,9 @@ class Module {
  private:
   friend class Members;
   void require_here() const;
-  /// Gives all members below this module their paths and names their variables accordingly. Members that
-  /// another module has named keep their names. `before` is this module's previous path.
+  /// Gives all members below this module their paths. A variable that is called as in the list, or has a path
+  /// of before, gets its path as name; one with a name of its own keeps it. Members that another module has
+  /// named keep their names. `before` is this module's previous path.
   void name_members(const std::string& before);
   /// Throws if a child was called in the capture with serial number `capture` without `enter` of this module.
   void require_entered(uint64_t capture);
@@ -202,7 +203,6 @@ class Module {
   bool members_named_ = false;
   bool moved_ = false;              // since it got its name
   bool left_ = false;               // it was moved from, and nothing has been moved to it since
-  bool built_unnamed_ = false;      // it made parameters while it had no name
   uint64_t called_unnamed_in_ = 0;  // the last capture (its serial) that called it while it had no name
   bool trainable_ = true;
 };

@@ -1,9 +1,9 @@
 // Elementwise functions. Shapes broadcast by NumPy's rule; operands must have the same dtype (no implicit
 // promotion). Floats are computed in their own precision (16-bit ones in f32, rounded once per op); integers
-// wrap; integer x / 0 is 0. Transcendental functions have errors of at most 4 ULP (silu 5), sin and cos of at
-// most 2.5e-7 in f32 and 5e-16 in f64 for |x| <= 3000; the tails of gelu have an absolute error, from the
-// precision that erf loses near -1. NaN and infinity propagate as in the C library; subnormals may be flushed
-// to zero.
+// wrap. `/`, `fmod` and `pow` take floats only. Transcendental functions have errors of at most 4 ULP (silu
+// 5), sin and cos of at most 2.5e-7 in f32 and 5e-16 in f64 for |x| <= 3000; the tails of gelu have an
+// absolute error, from the precision that erf loses near -1. NaN and infinity propagate as in the C library;
+// subnormals may be flushed to zero.
 #pragma once
 
 #include "isochron/core/tensor/tensor.h"

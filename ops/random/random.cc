@@ -264,7 +264,16 @@ Tensor Generator::advance() {
   return state_.refreshed();
 }
 
+/// In the function of a map: of the element that it makes.
+Generator& generator_of(const ElementDraws& draws) {
+  thread_local Generator generator;
+  thread_local uint64_t seeded = 0;
+  if (std::exchange(seeded, draws.number()) != draws.number()) generator.set_seed(draws.seed());
+  return generator;
+}
+
 Generator& default_generator() {
+  if (const ElementDraws* draws = ElementDraws::current()) return generator_of(*draws);
   static auto* const generator = new Generator(0);
   return *generator;
 }

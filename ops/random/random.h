@@ -39,7 +39,9 @@ class Generator {
   Tensor state_;
 };
 
-/// The generator that draws use by default.
+/// The generator that draws use by default. In the function of a Dataset's map, it is one of the element
+/// being made: the numbers depend on the seed, the stage, the epoch and the element alone, so they are the
+/// same with any number of workers, and nothing is taken from the stream of the training thread.
 Generator& default_generator();
 /// The single seed of a program. Seeds `default_generator()` and, by streams derived from it, everything else
 /// that draws and has no seed of its own: the initial weights of layers built from now on

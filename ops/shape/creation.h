@@ -4,6 +4,7 @@
 #pragma once
 
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "isochron/core/tensor/tensor.h"
@@ -34,6 +35,13 @@ Tensor from_vector(const Shape& shape, const std::vector<double>& values, DType 
 /// A copy of `values` under their own type. Throws kShapeMismatch when the counts differ.
 template <typename T>
 Tensor from_span(const Shape& shape, std::span<const T> values);
+template <typename T>
+Tensor from_vector(const Shape& shape, const std::vector<T>& values) {
+  static_assert(!std::is_same_v<T, bool>,
+                "std::vector<bool> has no array of elements; use std::vector<uint8_t>");
+  const ErrorScope scope("from_vector");
+  return from_span<T>(shape, values);
+}
 
 /// Returns a constant with the content of `tensor`, on its device. Graphs may fold it, and it can't be
 /// assigned. Throws kInvalidArgument for a strided tensor.

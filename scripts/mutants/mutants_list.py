@@ -227,7 +227,7 @@ MUTANTS = [
     Mutant("content-between-updates-is-the-newest", "graph/capture/capture.cc",
            "  values.insert(values.end(), state->leaves.begin(), state->leaves.end() - (state->fresh ? 1 : 0));\n", "",
            "optim", "SeveralUpdates.*"),
-    Mutant("turnover-told-at-each-trace", "graph/step/captured.cc", "  told = true;\n", "", "graph", "CapturedMisuse.*"),
+    Mutant("turnover-told-at-each-trace", "graph/step/captured.cc", "  turnover.told = true;\n", "", "graph", "CapturedMisuse.*"),
     Mutant("decomposition-gives-its-input-back", "graph/capture/apply_eager.cc",
            "result = std::ranges::any_of(inputs, shares) ? copy(result) : contiguous(result);", "result = contiguous(result);",
            "graph", "Decomposition.*"),

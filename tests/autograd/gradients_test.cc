@@ -38,6 +38,22 @@ TEST(Gradients, OfInputsAndVariables) {
   EXPECT_THAT(step(vec64({1, 10}))[0].to_vector(), ElementsAre(0, 20));
 }
 
+TEST(Gradients, OfAListOfVariables) {
+  const std::vector<Variable> variables{{vec64({2, 3}), "w"}, {vec64({1, 1}), "b"}};
+  const auto loss_of = [&](const Tensor& x) { return sum(square(x * variables[0]) + x * variables[1]); };
+  auto step = capture([&](const Tensor& x) { return gradients(loss_of(x), variables); });
+  const Variable x(vec64({1, 10}), "x");
+  const std::span<const Tensor> captured = step(x);  // a variable is an argument too
+  ASSERT_EQ(captured.size(), 2u);
+  EXPECT_THAT(captured[0].to_vector(), ElementsAre(4, 600));
+  EXPECT_THAT(captured[1].to_vector(), ElementsAre(1, 10));
+  GradientTape tape;
+  const Tensor loss = loss_of(x);
+  const std::vector<Tensor> eager = tape.gradient(loss, variables);
+  ASSERT_EQ(eager.size(), 2u);
+  EXPECT_THAT(eager[0].to_vector(), ElementsAre(4, 600));
+}
+
 TEST(Gradients, SecondAndThirdDerivatives) {
   auto step = capture([](const Tensor& x) {
     const std::vector<Tensor> source{x};

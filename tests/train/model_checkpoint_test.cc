@@ -19,6 +19,7 @@
 #include "isochron/train/callbacks/state_text.h"
 #include "isochron/train/loop/trainer.h"
 #include "support/expect_error.h"
+#include "support/notices.h"
 #include "support/temp_folder.h"
 
 namespace isochron::train {
@@ -252,6 +253,41 @@ TEST(BackupAndRestore, GoesOnAndRemovesTheBackupWhenDone) {
   EXPECT_EQ(first, 3);
   EXPECT_THAT(history.values("loss"), ElementsAre(4, 3, 2, 1));
   EXPECT_TRUE(fs::is_empty(folder.path()) || names_in(folder.path()).empty());
+}
+
+TEST(ModelCheckpoint, NamesWhatTheStepChangesAndNoCheckpointHolds) {
+  nn::Dense dense(1);
+  Variable center(zeros({1}), "center", false), queue(zeros({1}), "queue", false);
+  optim::Adam adam;
+  const auto notices_with = [&](const NamedVariables& more) {
+    const TempFolder folder;
+    ModelCheckpoint checkpoint({.filepath = folder / "cp-{epoch}"});
+    auto batches = data::from_tensor_slices(ones({4, 1})).batch(2);
+    Trainer trainer(BatchFunctions{.train =
+                                       [&](const data::Element& batch) {
+                                         const Tensor y = dense(batch[0]);
+                                         center.assign(center * 0.9 + mean(y, {0}) * 0.1);
+                                         queue.assign(queue + 1.0);
+                                         const Tensor loss = mean(square(y - stop_gradient(center)));
+                                         adam.minimize(loss, dense.parameters());
+                                         return loss;
+                                       },
+                                   .weights = [&] { return weights_of(dense); },
+                                   .slots =
+                                       [&] {
+                                         NamedVariables slots = slots_of(adam);
+                                         slots.insert(slots.end(), more.begin(), more.end());
+                                         return slots;
+                                       }});
+    const Notices notices;
+    trainer.fit(batches, {.epochs = 1, .callbacks = {&checkpoint}, .progress = nullptr});
+    return notices.texts();
+  };
+  EXPECT_THAT(
+      notices_with({}),
+      ElementsAre(testing::HasSubstr("checkpoints don't hold 'center', 'queue', which the step changes")));
+  EXPECT_THAT(notices_with({{"center", center}}), ElementsAre(testing::HasSubstr("hold 'queue', which")));
+  EXPECT_THAT(notices_with({{"center", center}, {"queue", queue}}), IsEmpty());
 }
 
 }  // namespace

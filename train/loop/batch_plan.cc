@@ -67,13 +67,26 @@ std::vector<Tensor> BatchPlan::trace(std::span<const Tensor> tensors) const {
 void BatchPlan::require_names(const std::vector<std::string>& names) {
   if (captured_.plan_count() == 0) element_names_ = names;
   require(element_names_ == names, ErrorCode::kInvalidArgument, name_,
-          "was planned for elements ({}), this dataset's are ({}); rename them with map",
-          fmt::join(element_names_, ", "), fmt::join(names, ", "));
+          "was planned for elements ({}), this dataset's are ({}); {}", fmt::join(element_names_, ", "),
+          fmt::join(names, ", "),
+          names.size() == element_names_.size()
+              ? "rename them with map"
+              : "make elements of the same tensors with map, or another Trainer");
 }
 
 void BatchPlan::prepare(data::Dataset& dataset) {
   require_names(dataset.names());
-  for (const Signature& signature : dataset.signatures()) captured_.prepare(signature);
+  const std::vector<Signature> signatures = dataset.signatures();
+  for (const Signature& signature : signatures) {
+    for (size_t i = 0; i < signature.size(); ++i) {
+      require(!signature[i].shape.contains(data::kAnyExtent), ErrorCode::kInvalidArgument, name_,
+              "the extents of '{}' vary from batch to batch, so no step can be planned for them: {}; pad to "
+              "fixed shapes (PaddedBatchOptions::shapes), use bucket_by_sequence_length, or train_on_batch",
+              element_names_[i], signature_str(signature));
+    }
+  }
+  captured_.keep_at_least(captured_.plan_count() + signatures.size());
+  for (const Signature& signature : signatures) captured_.prepare(signature);
   dataset.pin_memory(device_);
 }
 

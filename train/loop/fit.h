@@ -40,6 +40,7 @@ class Trainer::Fit final : public SavableRun {
   std::optional<ResumedRun> find_resumed() const;
   void prepare(const ResumedRun* resumed);
   void check_what_is_saved();
+  void tell_unsaved();
   void resume(const ResumedRun& resumed);
   /// The state of the dataset after the last batch that was trained on.
   std::string data_state() const;

@@ -1,5 +1,6 @@
 // What a fit saves, and how it resumes.
 #include <algorithm>
+#include <set>
 
 #include "isochron/backends/common/choices.h"
 #include "isochron/core/process/reserve_resident.h"
@@ -146,6 +147,25 @@ void Trainer::Fit::check_what_is_saved() {
   if (weights_.empty()) return;
   check_names(variables());
   static_cast<void>(document(false));
+  tell_unsaved();
+}
+
+/// Names variables that the step changes but no checkpoint holds.
+void Trainer::Fit::tell_unsaved() {
+  std::set<const Storage*> saved;
+  for (const auto& [name, variable] : variables()) saved.insert(variable.tensor().storage().get());
+  std::set<std::string> unsaved;
+  for (const graph::Update& update : trainer_.train_.captured().graph().updates()) {
+    const Tensor& content = update.target->bound;
+    if (saved.contains(content.storage().get())) continue;
+    if (const auto variable = variable_behind(content)) unsaved.insert(variable->name);
+  }
+  if (unsaved.empty()) return;
+  emit({EventKind::kNotice, "checkpoint",
+        fmt::format(
+            "checkpoints don't hold '{}', which the step changes, so a resumed run will differ; add {} "
+            "to BatchFunctions::slots",
+            fmt::join(unsaved, "', '"), unsaved.size() == 1 ? "it" : "them")});
 }
 
 /// Everything that may fail comes before any state of the program is changed.

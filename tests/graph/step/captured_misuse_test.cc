@@ -189,7 +189,7 @@ TEST(CapturedMisuse, MoreSignaturesThanPlansAreToldOnce) {
   }
   EXPECT_THAT(
       notices.texts(),
-      ElementsAre(AllOf(HasSubstr("ragged: keeps 4 plans (max_plans) and has met 5 signatures in 6 calls"),
+      ElementsAre(AllOf(HasSubstr("'ragged' keeps 4 plans (max_plans) and has met 5 signatures in 6 calls"),
                         HasSubstr("of 6 traces"), HasSubstr("1 were of signatures traced before"),
                         HasSubstr("raise max_plans"))));
   EXPECT_THAT(step.report(), AllOf(HasSubstr("has met 5 signatures in 20 calls: of 20 traces"),

@@ -52,6 +52,17 @@ TEST(Embedding, AnIndexOutOfRangeNamesTheLayerAlsoAtReplay) {
   }
 }
 
+TEST(Embedding, ThePaddingsRowOfALargeTableBeginsAsZeros) {
+  constexpr int64_t kRows = 5000, kPadding = 4321;  // drawn in several pieces
+  Embedding layer(kRows, 4, {.initializer = init::uniform(1, 2), .padding_idx = kPadding});
+  layer(integers({1}, {0}));
+  const Numbers table = layer.table().tensor().to_vector();
+  for (int64_t row = 0; row < kRows; ++row) {
+    for (int64_t i = 0; i < 4; ++i)
+      ASSERT_EQ(table[static_cast<size_t>(4 * row + i)] == 0, row == kPadding) << row;
+  }
+}
+
 TEST(Embedding, ThePaddingsRowBeginsAsZerosAndGetsNoGradient) {
   for (const int64_t padding : {2, -3}) {
     Embedding layer(5, 2, {.initializer = rising(), .padding_idx = padding});

@@ -11,6 +11,7 @@
 #include "isochron/graph/step/captured.h"
 #include "isochron/nn/layers/embedding.h"
 #include "isochron/nn/layers/layers.h"
+#include "isochron/nn/layers/normalization.h"
 #include "isochron/nn/module/sequential.h"
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/matmul/matmul.h"
@@ -62,6 +63,39 @@ TEST(Module, ListsParametersByPath) {
   EXPECT_EQ(net.parameter_count(), 12 + 4 + 12 + 3 + 6 + 4);
   EXPECT_EQ(net.children().size(), 2u);
   EXPECT_EQ(net.children()[1].first, "tail");
+}
+
+/// Variables of the module's own, called as its members are.
+class Scaled : public Module {
+ public:
+  Tensor forward(const Tensor& x) override { return normalize_(dense_(x) * scale_); }
+  void members(Members& list) override {
+    list("dense", dense_)("scale", scale_)("tuned", tuned_)("norm", normalize_);
+  }
+
+ private:
+  Dense dense_{3};
+  Variable scale_{ones({3}), "scale"};
+  Variable tuned_{ones({2}), "a name of its own"};
+  BatchNorm normalize_;
+};
+
+TEST(Module, NamesVariablesByPathWhereverTheyWereMade) {
+  Sequential model(Scaled{}, Scaled{});
+  model(ones({4, 3}));
+  std::vector<std::string> called;
+  for (const auto& named : {model.named_parameters(), model.named_buffers()}) {
+    for (const auto& [name, variable] : named) {
+      if (name.ends_with("tuned")) {
+        EXPECT_EQ(variable.name(), "a name of its own");
+      } else {
+        EXPECT_EQ(variable.name(), name);
+      }
+      called.push_back(name);
+    }
+  }
+  EXPECT_THAT(called, testing::IsSupersetOf({"module/scale", "module_1/scale", "module/tuned",
+                                             "module_1/norm/moving_mean", "module_1/norm/moving_variance"}));
 }
 
 TEST(Module, BuildMakesParametersWithoutComputing) {

@@ -2,6 +2,8 @@
 // gradients, generated text.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "isochron/core/base/seed.h"
 #include "isochron/data/images/image_ops.h"
 #include "isochron/data/pipeline/dataset.h"
@@ -9,8 +11,10 @@
 #include "isochron/nn/layers/layers.h"
 #include "isochron/nn/models/gpt.h"
 #include "isochron/nn/module/sequential.h"
+#include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/random/random.h"
 #include "isochron/ops/shape/creation.h"
+#include "isochron/ops/shape/slicing.h"
 #include "isochron/optim/optimizers.h"
 
 namespace isochron::nn {
@@ -61,6 +65,43 @@ std::vector<double> generated(GenerateOptions options = {}) {
   const int64_t prompt[] = {1, 2};
   const std::vector<int64_t> tokens = generate(model, prompt, options);
   return {tokens.begin(), tokens.end()};
+}
+
+/// Two draws for each of 64 elements, in two maps.
+std::vector<double> drawn_in_maps(int parallel, int epochs = 1) {
+  const auto add = [](const Tensor& x) { return x + random_uniform({1}, 0, 1, DType::kF64); };
+  auto dataset =
+      data::from_tensor_slices(zeros({64}, DType::kF64))
+          .map(
+              [](const Tensor&) {
+                return concatenate(
+                    {random_uniform({2}, 0, 1, DType::kF64), random_normal({2}, 0, 1, DType::kF64)}, 0);
+              },
+              {.parallel = parallel})
+          .map(add, {.parallel = parallel})
+          .prefetch(4);
+  std::vector<double> numbers;
+  for (int epoch = 0; epoch < epochs; ++epoch) {
+    for (auto& element : dataset) {
+      const std::vector<double> more = std::get<0>(element).to_vector();
+      numbers.insert(numbers.end(), more.begin(), more.end());
+    }
+  }
+  return numbers;
+}
+
+TEST(Seed, DrawsInMapsAreThoseOfTheElement) {
+  random::set_seed(4);
+  const std::vector<double> untouched = random_uniform({8}).to_vector();
+  random::set_seed(4);
+  const std::vector<double> numbers = drawn_in_maps(1, 2);
+  EXPECT_EQ(random_uniform({8}).to_vector(), untouched);  // nothing was taken from this thread's stream
+  for (const int parallel : {2, 4}) EXPECT_EQ(drawn_in_maps(parallel, 2), numbers);
+  ASSERT_EQ(numbers.size(), 2u * 64 * 4);
+  EXPECT_EQ(std::set<double>(numbers.begin(), numbers.end()).size(), numbers.size());
+  random::set_seed(5);
+  EXPECT_NE(drawn_in_maps(1, 2), numbers);
+  random::set_seed(0);
 }
 
 TEST(Seed, SetsAllThatDraws) {

@@ -135,7 +135,8 @@ TEST(CheckNumerics, TellsNumbersThatCameIn) {
               }),
               HasSubstr("[evaluate] argument 0, f32(1, 3): 1 of 3"));
   net.features.shift.assign(from_vector({1}, {nan}));
-  EXPECT_THAT(error_of([&] { step(kGood); }), HasSubstr("[evaluate] variable 'shift' before the call"));
+  EXPECT_THAT(error_of([&] { step(kGood); }),
+              HasSubstr("[evaluate] variable 'features/shift' before the call"));
 }
 
 TEST(CheckNumerics, StateMayBeginAsInfinity) {

@@ -1,7 +1,7 @@
 // Numbers that become tensors: a number that doesn't fit an integer dtype is refused wherever it comes from.
 #include "isochron/ops/shape/creation.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <cmath>
 
@@ -12,6 +12,19 @@ namespace isochron {
 namespace {
 
 using Values = std::vector<double>;
+
+TEST(FromVector, KeepsTheTypeOfItsElements) {
+  const Tensor floats = from_vector({3}, std::vector<float>{1.5F, 2, -3});
+  EXPECT_EQ(floats.dtype(), DType::kF32);
+  EXPECT_THAT(floats.to_vector(), testing::ElementsAre(1.5, 2, -3));
+  const int64_t large = (int64_t{1} << 60) + 1;
+  const Tensor integers = from_vector({2, 1}, std::vector<int64_t>{large, 7});
+  EXPECT_EQ(integers.dtype(), DType::kI64);
+  EXPECT_EQ(integers.span<int64_t>()[0], large);
+  EXPECT_EQ(from_vector({1}, std::vector<double>{2}).dtype(), DType::kF32);
+  EXPECT_ERROR(from_vector({2}, std::vector<int32_t>{1, 2, 3}), ErrorCode::kShapeMismatch,
+               "2 elements, got 3");
+}
 
 TEST(Creation, RefusesWhatAnIntegerCannotHold) {
   for (const double number : {300.0, -1.0, std::nan("")}) {

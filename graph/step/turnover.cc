@@ -1,0 +1,39 @@
+#include "isochron/graph/step/turnover.h"
+
+#include <fmt/format.h>
+
+#include "isochron/graph/ir/attributes.h"
+
+namespace isochron {
+namespace {
+
+constexpr size_t kMaxSignatures = 1024;  // the most signatures that are recognized again
+
+size_t hash_of(const Signature& signature) {
+  size_t hash = signature.size();
+  for (const TensorSpec& spec : signature) hash = graph::hash_spec(hash, spec);
+  return hash;
+}
+
+}  // namespace
+
+void PlanTurnover::add(const Signature& signature, int64_t trace_ns) {
+  ++traces_;
+  trace_ns_ += trace_ns;
+  const size_t hash = hash_of(signature);
+  traced_again_ += signatures_.contains(hash) ? 1 : 0;
+  if (signatures_.size() < kMaxSignatures) signatures_.insert(hash);
+}
+
+std::string PlanTurnover::text(const std::string& name, size_t max_plans, uint64_t calls) const {
+  return fmt::format(
+      "'{}' keeps {} plans (max_plans) and has met {}{} signatures in {} calls: of {} traces, which took "
+      "{:.1f} "
+      "ms, {} were of signatures traced before; raise max_plans to the number of signatures, or pad or "
+      "bucket "
+      "the inputs so that there are fewer",
+      name, max_plans, signatures_.size() == kMaxSignatures ? "at least " : "", signatures_.size(), calls,
+      traces_, static_cast<double>(trace_ns_) / 1e6, traced_again_);
+}
+
+}  // namespace isochron
