@@ -111,10 +111,21 @@ const Element& ElementBuilder::make_input(std::span<const int64_t> indices, cons
   return read_row(position);
 }
 
+/// Reads a row to `into_`. Errors of ours name the file and the place in it already.
+void ElementBuilder::read_source(const Position& position) {
+  try {
+    recipe_.rows->read(position, into_);
+  } catch (const Error&) {
+    throw;
+  } catch (...) {
+    rethrow_in_stage("source", 0, position);
+  }
+}
+
 const Element& ElementBuilder::read_row(const Position& position) {
   if (row_storages_.empty()) {
     for (size_t i = 0; i < into_.size(); ++i) into_[i] = memory_.room(static_cast<int>(i));
-    recipe_.rows->read(position, into_);
+    read_source(position);
     return memory_.element();
   }
   for (size_t i = 0; i < row_storages_.size(); ++i) {
@@ -164,7 +175,7 @@ void ElementBuilder::gather_rows(std::span<const int64_t> rows, const Position& 
         const Tensor& tensor = batch[static_cast<int>(i)];
         into_[i] = tensor.raw() + n * (tensor.size_bytes() / static_cast<size_t>(tensor.extent(0)));
       }
-      recipe_.rows->read(child_position(rows, position, static_cast<int64_t>(n)), into_);
+      read_source(child_position(rows, position, static_cast<int64_t>(n)));
     }
     return;
   }

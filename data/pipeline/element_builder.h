@@ -31,6 +31,7 @@ class ElementBuilder {
 
   void make_row_views();
   const Element& make_input(std::span<const int64_t> indices, const Position& position);
+  void read_source(const Position& position);
   const Element& read_row(const Position& position);
   const Element& stack(std::span<const int64_t> indices, const Position& position);
   void gather_rows(std::span<const int64_t> rows, const Position& position);

@@ -34,8 +34,13 @@ MatmulShape matmul_shape(const OpCall& call) {
     fail(ErrorCode::kShapeMismatch, call.op.name, "inner dimensions differ: {}{} x {}{}{}", a.str(),
          ta ? "^T" : "", b.str(), tb ? "^T" : "", would_fit ? "; transpose the second operand?" : "");
   }
-  return {a[ra - (ta ? 1 : 2)], b[rb - (tb ? 2 : 1)], ka,
-          broadcast_shapes(matmul_batch(a), matmul_batch(b), call.op.name)};
+  try {
+    return {a[ra - (ta ? 1 : 2)], b[rb - (tb ? 2 : 1)], ka,
+            broadcast_shapes(matmul_batch(a), matmul_batch(b), call.op.name)};
+  } catch (const Error&) {
+    fail(ErrorCode::kShapeMismatch, call.op.name, "the batch axes of {} x {} do not broadcast: {} and {}",
+         a.str(), b.str(), matmul_batch(a).str(), matmul_batch(b).str());
+  }
 }
 
 std::vector<TensorSpec> infer_matmul(const OpCall& call) {

@@ -5,10 +5,12 @@
 #include <atomic>
 #include <functional>
 #include <numeric>
+#include <stdexcept>
 #include <thread>
 
 #include "data/pipeline/small_datasets.h"
 #include "isochron/data/element/element_buffer.h"
+#include "isochron/data/element/source.h"
 #include "isochron/data/pipeline/dataset.h"
 #include "isochron/data/stages/buckets.h"
 #include "isochron/data/stages/combine.h"
@@ -308,6 +310,38 @@ TEST(Errors, OfUsersFunctionsNameStageAndElement) {
   EXPECT_ERROR(consume(bucket_by_sequence_length(ragged, [](const Element&) { return 1; },
                                                  {.longest = {4}, .batch_elems = {2}})),
                ErrorCode::kShapeMismatch, "[bucket_by_sequence_length (stage 2)] element 4 of epoch 0: ");
+}
+
+/// Five rows, of which row 3 can't be read.
+class DamagedRows final : public RowSource {
+ public:
+  explicit DamagedRows(bool typed) : typed_(typed) {}
+  const Layout& layout() const override { return layout_; }
+  int64_t rows() const override { return 5; }
+  void read(const Position& position, std::span<std::byte* const> into) const override {
+    if (position.row == 3 && typed_) fail(ErrorCode::kIo, "rows.bin", "row 3 is cut off");
+    if (position.row == 3) throw std::runtime_error("the disk broke");
+    *reinterpret_cast<float*>(into[0]) = static_cast<float>(position.row);
+  }
+
+ private:
+  bool typed_;
+  Layout layout_{{"x"}, {{DType::kF32, {}}}};
+};
+
+TEST(Errors, OfASourceNameTheRow) {
+  for (const bool batched : {false, true}) {
+    const auto read_all = [&](bool typed) {
+      Dataset dataset(std::make_shared<DamagedRows>(typed));
+      if (batched) dataset = dataset.batch(2, {.drop_remainder = true});
+      int64_t elements = 0;
+      for (auto& element : dataset) elements += element.size();
+      return elements;
+    };
+    EXPECT_ERROR(read_all(false), ErrorCode::kInvalidArgument, "[source (stage 0)] element ");
+    EXPECT_ERROR(read_all(false), ErrorCode::kInvalidArgument, ", row 3: the disk broke");
+    EXPECT_ERROR(read_all(true), ErrorCode::kIo, "[rows.bin] row 3 is cut off");
+  }
 }
 
 }  // namespace
