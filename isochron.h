@@ -47,6 +47,7 @@
 #include "isochron/ops/normalization/normalization.h"
 #include "isochron/ops/normalization/rank_batch_norm.h"
 #include "isochron/ops/random/random.h"
+#include "isochron/ops/random/sampling.h"
 #include "isochron/ops/recurrent/recurrent.h"
 #include "isochron/ops/reduction/cumulative.h"
 #include "isochron/ops/reduction/log_sum_exp.h"

@@ -40,6 +40,8 @@ def faults(mutant):
                "if (saved.empty()) continue;", "train", "ModelCheckpoint.NamesWhatTheStep*"),
         mutant("each-piece-from-the-beginning", "nn/module/initializers.cc", "    at += next.size();\n", "", "nn", "Initializers.DrawInPieces*"),
         mutant("padding-in-each-piece", "nn/layers/embedding.cc", "      at += count;\n", "", "nn", "Embedding.ThePaddingsRowOfALarge*"),
+        mutant("integers-from-zero", "ops/random/sampling.cc", "std::vector<int64_t>{low}", "std::vector<int64_t>{low * 0}", "ops", "Sampling.Integers*"),
+        mutant("classes-by-another-distribution", "ops/random/sampling.cc", "- log(neg(log(numbers)))", "- log(numbers)", "ops", "Sampling.Classes*"),
         mutant("gates-without-half-a-bit", "backends/cpu/recurrent/recurrent_cells-inl.h", "hn::Set(d, 0.24022242083111883f)", "hn::Set(d, 0.24022f)",
                "ops", "RecurrentOps.ComputeGates*"),
         mutant("gates-beyond-the-bound", "backends/cpu/recurrent/recurrent_cells-inl.h", "VectorMath<T>::clamp(x, 86)", "VectorMath<T>::clamp(x, 9)",
