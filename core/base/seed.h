@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <utility>
 
 namespace isochron {
 
@@ -25,21 +26,24 @@ uint64_t default_seed(std::string_view stream);
 class ElementDraws {
  public:
   /// The stage that makes the element, the epoch, and the element's number in that stage.
-  ElementDraws(uint64_t stage, uint64_t epoch, uint64_t element);
+  ElementDraws(uint64_t stage, uint64_t epoch, uint64_t element)
+      : stage_(stage), epoch_(epoch), element_(element), outer_(std::exchange(t_current, this)) {}
   ElementDraws(const ElementDraws&) = delete;
   ElementDraws& operator=(const ElementDraws&) = delete;
-  ~ElementDraws();
+  ~ElementDraws() { t_current = outer_; }
   /// The innermost of this thread; null outside.
-  static const ElementDraws* current();
-  /// Of the element; derived from the seed of the process.
-  uint64_t seed() const { return seed_; }
-  /// Another one for each object of this class on this thread, from 1.
-  uint64_t number() const { return number_; }
+  static const ElementDraws* current() { return t_current; }
+  /// Of the element; derived from the seed of the process. Computed at each call, because few maps draw.
+  uint64_t seed() const;
+  /// Whether this is the first call.
+  bool first_draw() const { return std::exchange(first_, false); }
 
  private:
-  uint64_t seed_;
-  uint64_t number_;
+  inline static constinit thread_local const ElementDraws* t_current = nullptr;
+
+  uint64_t stage_, epoch_, element_;
   const ElementDraws* outer_;
+  mutable bool first_ = true;
 };
 
 }  // namespace isochron

@@ -267,8 +267,7 @@ Tensor Generator::advance() {
 /// In the function of a map: of the element that it makes.
 Generator& generator_of(const ElementDraws& draws) {
   thread_local Generator generator;
-  thread_local uint64_t seeded = 0;
-  if (std::exchange(seeded, draws.number()) != draws.number()) generator.set_seed(draws.seed());
+  if (draws.first_draw()) generator.set_seed(draws.seed());
   return generator;
 }
 
