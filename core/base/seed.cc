@@ -17,16 +17,15 @@ Holder& holder() {
   return instance;
 }
 
-}  // namespace
-
-uint64_t ElementDraws::seed() const {
-  const uint64_t seed = default_seed("map") + epoch_;
-  const PhiloxBlock block =
-      philox4x32({static_cast<uint32_t>(element_), static_cast<uint32_t>(element_ >> 32),
-                  static_cast<uint32_t>(stage_), static_cast<uint32_t>(stage_ >> 32)},
-                 {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
+/// 64 random bits for a pair of numbers.
+uint64_t random_bits(uint64_t seed, uint64_t a, uint64_t b) {
+  const PhiloxBlock block = philox4x32({static_cast<uint32_t>(a), static_cast<uint32_t>(a >> 32),
+                                        static_cast<uint32_t>(b), static_cast<uint32_t>(b >> 32)},
+                                       {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
   return (uint64_t{block[1]} << 32) | block[0];
 }
+
+}  // namespace
 
 ProcessSeed process_seed() {
   const std::lock_guard lock(holder().mutex);
@@ -39,15 +38,14 @@ void set_process_seed(uint64_t seed) {
 }
 
 uint64_t derived_seed(uint64_t seed, std::string_view stream) {
-  const uint64_t name = hash_more(kHashOfNothing, stream);
-  const PhiloxBlock block = philox4x32({static_cast<uint32_t>(name), static_cast<uint32_t>(name >> 32), 0, 0},
-                                       {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
-  return (uint64_t{block[1]} << 32) | block[0];
+  return random_bits(seed, hash_more(kHashOfNothing, stream), 0);
 }
 
 uint64_t default_seed(std::string_view stream) {
   const ProcessSeed seed = process_seed();
   return seed.calls == 0 ? 0 : derived_seed(seed.value, stream);
 }
+
+uint64_t ElementDraws::seed() const { return random_bits(default_seed("map") + epoch_, element_, stage_); }
 
 }  // namespace isochron

@@ -190,8 +190,8 @@ class Module {
  private:
   friend class Members;
   void require_here() const;
-  /// Gives all members below this module their paths. A variable that is called as in the list, or has a path
-  /// of before, gets its path as name; one with a name of its own keeps it. Members that another module has
+  /// Gives all members below this module their paths. A variable whose name is that in the list, or its
+  /// previous path, is renamed to its path; one with another name keeps it. Members that another module has
   /// named keep their names. `before` is this module's previous path.
   void name_members(const std::string& before);
   /// Throws if a child was called in the capture with serial number `capture` without `enter` of this module.

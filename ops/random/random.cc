@@ -264,12 +264,16 @@ Tensor Generator::advance() {
   return state_.refreshed();
 }
 
+namespace {
+
 /// In the function of a map: of the element that it makes.
 Generator& generator_of(const ElementDraws& draws) {
   thread_local Generator generator;
   if (draws.first_draw()) generator.set_seed(draws.seed());
   return generator;
 }
+
+}  // namespace
 
 Generator& default_generator() {
   if (const ElementDraws* draws = ElementDraws::current()) return generator_of(*draws);

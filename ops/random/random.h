@@ -45,8 +45,9 @@ class Generator {
 Generator& default_generator();
 /// The single seed of a program. Seeds `default_generator()` and, by streams derived from it, everything else
 /// that draws and has no seed of its own: the initial weights of layers built from now on
-/// (nn/module/initializers.h), the order of datasets and the noise of optimizers made from now on, functions
-/// of images (data/images/image_ops.h) and nn::generate. Without a call, each of these starts with seed 0.
+/// (nn/module/initializers.h), the order of datasets, random ops in their maps, and the noise of optimizers
+/// made from now on, functions of images (data/images/image_ops.h) and nn::generate. Without a call, each of
+/// these starts with seed 0.
 void set_seed(uint64_t seed);
 
 }  // namespace random

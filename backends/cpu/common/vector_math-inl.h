@@ -42,17 +42,28 @@ HWY_INLINE hn::Vec<D> at_most(D d, hn::Vec<D> x, double high) {
 #endif
 }
 
-/// e^x 2^-kHalvings for |x - kHalvings ln 2| <= 88.3; results below e^-87.6 become 0; NaN stays. Computed as
-/// 2^n e^r with n = round(x / ln 2), ln 2 in two parts, and e^r by the minimax polynomial of degree 6 on |r|
-/// <= ln 2 / 2 (relative error 3e-9 before rounding). n is rounded by adding a number whose unit in the last
+template <class D>
+struct NearestPower {
+  hn::Vec<D> n;
+  hn::Vec<D> power;
+};
+/// n = round(x scale) and 2^(n - kHalvings), f32. n is rounded by adding a number whose unit in the last
 /// place is 1. That number also contains the exponent's bias, so the bits of the sum, once shifted, are those
-/// of 2^n.
-template <int kHalvings = 0, class D>
-HWY_INLINE hn::Vec<D> exp_f32(D d, hn::Vec<D> x) {
+/// of the power.
+template <int kHalvings, class D>
+HWY_INLINE NearestPower<D> nearest_power(D d, hn::Vec<D> x, hn::Vec<D> scale) {
   const hn::RebindToSigned<D> di;
   const auto rounder = hn::Set(d, 12582912.0f + 127.0f - kHalvings);  // 1.5 * 2^23 and the bias
-  const auto biased = hn::MulAdd(x, hn::Set(d, 1.44269504088896341f), rounder);
-  const auto n = biased - rounder;
+  const auto biased = hn::MulAdd(x, scale, rounder);
+  return {biased - rounder, hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(di, biased)))};
+}
+
+/// e^x 2^-kHalvings for |x - kHalvings ln 2| <= 88.3; results below e^-87.6 become 0; NaN stays. Computed as
+/// 2^n e^r with n = round(x / ln 2), ln 2 in two parts, and e^r by the minimax polynomial of degree 6 on |r|
+/// <= ln 2 / 2 (relative error 3e-9 before rounding).
+template <int kHalvings = 0, class D>
+HWY_INLINE hn::Vec<D> exp_f32(D d, hn::Vec<D> x) {
+  const auto [n, power] = nearest_power<kHalvings>(d, x, hn::Set(d, 1.44269504088896341f));
   auto r = hn::NegMulAdd(n, hn::Set(d, 0.693359375f), x);
   r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f), r);
   auto p = hn::MulAdd(r, hn::Set(d, 0.0013814540579915047f), hn::Set(d, 0.00836874544620514f));
@@ -61,7 +72,7 @@ HWY_INLINE hn::Vec<D> exp_f32(D d, hn::Vec<D> x) {
   p = hn::MulAdd(p, r, hn::Set(d, 0.4999999403953552f));
   p = hn::MulAdd(p, r, hn::Set(d, 1.0f));
   p = hn::MulAdd(p, r, hn::Set(d, 1.0f));
-  return p * hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(di, biased)));
+  return p * power;
 }
 /// e^x for x <= 88.3, 0 below -87.6 as above; NaN stays.
 template <class D>
@@ -212,9 +223,14 @@ struct VectorMath {
     return hn::Load(D(), lanes);
   }
   static HWY_INLINE V tanh(V x) {
+    const V y = unbounded_tanh(x);
+    return kF32 ? clamp(y, 1) : y;
+  }
+  /// tanh; in f32 a result may be larger than 1 by its error, which is at most 7 ULP.
+  static HWY_INLINE V unbounded_tanh(V x) {
     if constexpr (kF32) {
       const Ratio<D> ratio = tanh_ratio_f32(D(), clamp(x, 9.02));
-      return clamp(quotient(D(), ratio.numerator, ratio.denominator), 1);
+      return quotient(D(), ratio.numerator, ratio.denominator);
     } else {
       return select(is_nan(x), x, hn::Tanh(D(), clamp(x, 20)));
     }

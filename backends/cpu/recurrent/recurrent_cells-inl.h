@@ -75,38 +75,23 @@ HWY_INLINE Vector<T> tanh_slope(Vector<T> y) {
 
 /// 1 / (1 + e^-x) for x within +-86, beyond that perhaps as at the bound; NaN stays. f32: an error of at most
 /// 3 + |x| / 4 ULP. With FMA, e^-x is computed as 2^n 2^r with n = round(-x / ln 2), and 2^r by the minimax
-/// polynomial of degree 5 on |r| <= 1 / 2 (relative error 9e-8 before rounding). The bits of 2^n as in
-/// exp_f32.
+/// polynomial of degree 5 on |r| <= 1 / 2 (relative error 9e-8 before rounding).
 template <typename T>
 HWY_INLINE Vector<T> cell_sigmoid(Vector<T> x) {
   if constexpr (sizeof(T) == sizeof(double) || !HWY_NATIVE_FMA) {
     return VectorMath<T>::sigmoid(x);
   } else {
     const hn::ScalableTag<T> d;
-    const hn::RebindToSigned<decltype(d)> di;
     const auto bounded = VectorMath<T>::clamp(x, 86);
     const auto scale = hn::Set(d, -1.44269504088896341f);
-    const auto rounder = hn::Set(d, 12582912.0f + 127.0f);
-    const auto biased = hn::MulAdd(bounded, scale, rounder);
-    const auto r = hn::MulSub(bounded, scale, biased - rounder);
+    const auto [n, power] = nearest_power<0>(d, bounded, scale);
+    const auto r = hn::MulSub(bounded, scale, n);
     auto p = hn::MulAdd(r, hn::Set(d, 0.001326472725257126f), hn::Set(d, 0.00967151278577442f));
     p = hn::MulAdd(p, r, hn::Set(d, 0.055507337444712986f));
     p = hn::MulAdd(p, r, hn::Set(d, 0.24022242083111883f));
     p = hn::MulAdd(p, r, hn::Set(d, 0.6931469775976778f));
     p = hn::MulAdd(p, r, hn::Set(d, 1.0f));
-    const auto power = hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(di, biased)));
     return reciprocal(d, hn::MulAdd(p, power, hn::Set(d, 1.0f)));
-  }
-}
-/// tanh; NaN stays. f32: an error of at most 7 ULP, so a result may be larger than 1 by that much.
-template <typename T>
-HWY_INLINE Vector<T> cell_tanh(Vector<T> x) {
-  if constexpr (sizeof(T) == sizeof(double)) {
-    return VectorMath<T>::tanh(x);
-  } else {
-    const hn::ScalableTag<T> d;
-    const auto ratio = tanh_ratio_f32(d, VectorMath<T>::clamp(x, 9.02));
-    return quotient(d, ratio.numerator, ratio.denominator);
   }
 }
 
@@ -140,15 +125,15 @@ struct Lstm {
   static HWY_INLINE void forward(CellForward<T>& s) {
     s.gates[0] = cell_sigmoid<T>(s.gates[0]);
     s.gates[1] = cell_sigmoid<T>(s.gates[1]);
-    s.gates[2] = cell_tanh<T>(s.gates[2]);
+    s.gates[2] = VectorMath<T>::unbounded_tanh(s.gates[2]);
     s.gates[3] = cell_sigmoid<T>(s.gates[3]);
     s.c = hn::MulAdd(s.gates[1], s.c, s.gates[0] * s.gates[2]);
-    s.h = s.gates[3] * cell_tanh<T>(s.c);
+    s.h = s.gates[3] * VectorMath<T>::unbounded_tanh(s.c);
   }
   template <typename T>
   static HWY_INLINE void backward(CellBackward<T>& s) {
     const auto [i, f, g, o] = s.gates;
-    const auto squashed = cell_tanh<T>(s.c_after);
+    const auto squashed = VectorMath<T>::unbounded_tanh(s.c_after);
     const auto d_c = hn::MulAdd(s.d_h * o, tanh_slope<T>(squashed), s.d_c);
     s.slots[0] = hn::MulAdd(d_c, g, s.added[0]) * sigmoid_slope<T>(i);
     s.slots[1] = hn::MulAdd(d_c, s.c_before, s.added[1]) * sigmoid_slope<T>(f);
@@ -167,7 +152,7 @@ struct Gru {
   static HWY_INLINE void forward(CellForward<T>& s) {
     const auto z = cell_sigmoid<T>(s.gates[0]);
     const auto r = cell_sigmoid<T>(s.gates[1]);
-    const auto n = cell_tanh<T>(hn::MulAdd(r, s.gates[3], s.gates[2]));
+    const auto n = VectorMath<T>::unbounded_tanh(hn::MulAdd(r, s.gates[3], s.gates[2]));
     s.gates[0] = z;
     s.gates[1] = r;
     s.gates[2] = n;

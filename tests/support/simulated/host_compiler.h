@@ -66,8 +66,7 @@ inline void compile_for_devices(const std::string& all_kernels, bool device_runt
   }
   std::vector<std::string> functions;
   const std::string text = with_two_of_a_kind(all_kernels, functions);
-  const std::pair<int, int> capability = capability_for(text);
-  const int major = capability.first, minor = capability.second;
+  const auto [major, minor] = capability_for(text);
   // Calls of printf, which tell of indices out of range, and the sine of huge numbers need so much; from 10.0
   // on, a frame is a multiple of 16 bytes.
   const unsigned most_stack = major < 10 ? 40 : 48;
