@@ -50,6 +50,7 @@
 #include "isochron/ops/random/sampling.h"
 #include "isochron/ops/recurrent/recurrent.h"
 #include "isochron/ops/reduction/cumulative.h"
+#include "isochron/ops/reduction/distances.h"
 #include "isochron/ops/reduction/log_sum_exp.h"
 #include "isochron/ops/reduction/reduction.h"
 #include "isochron/ops/reduction/softmax.h"

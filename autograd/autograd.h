@@ -60,6 +60,9 @@ class GradientTape {
   std::vector<Tensor> gradient(std::span<const Tensor> targets, std::span<const Tensor> sources,
                                std::span<const Tensor> seeds = {});
   std::vector<Tensor> gradient(const Tensor& target, std::span<const Tensor> sources);
+  std::vector<Tensor> gradient(const Tensor& target, std::initializer_list<Tensor> sources) {
+    return gradient(target, std::span(sources.begin(), sources.size()));
+  }
   std::vector<Tensor> gradient(const Tensor& target, std::span<const Variable> sources);
   Tensor gradient(const Tensor& target, const Tensor& source);
   /// Like the function `leaves`, for the recorded calls; doesn't use up the tape.

@@ -389,8 +389,9 @@ const Optimizer::Entry& Optimizer::entry_of(const Variable& parameter, size_t hi
   const auto found = std::find_if(entries_.begin(), entries_.end(),
                                   [&](const Entry& entry) { return entry.parameter == parameter; });
   require(found != entries_.end(), ErrorCode::kInvalidArgument, "optimizer",
-          "parameter '{}' was not among the {} that the first step updated; give all of them to the first "
-          "step, or use a second optimizer",
+          "parameter '{}' was not among the {} that the first step updated: it was left out then, or frozen; "
+          "give "
+          "all of them to the first step and freeze some after it, or make a new optimizer",
           parameter.name(), entries_.size());
   return *found;
 }
@@ -411,6 +412,7 @@ void Optimizer::set_schedule(Schedule schedule) {
   require_between_steps("set_schedule", "");
   const double rate = schedule.at(step_count());
   schedule_ = std::move(schedule);
+  schedules_set_.set(schedules_set_.value() + 1);
   learning_rate_.assign(full({}, rate, DType::kF64));
 }
 
@@ -525,16 +527,19 @@ size_t Optimizer::state_bytes() const {
   return bytes;
 }
 
-AveragedWeights::AveragedWeights(Optimizer& optimizer) {
+AveragedWeights::AveragedWeights(Optimizer& optimizer) : live_(optimizer.averaged_) {
+  optimizer.require_here();
   require_between_steps("averaged weights", "");
   require(optimizer.options_.average_decay > 0, ErrorCode::kInvalidArgument, "averaged weights",
           "the optimizer keeps none; set average_decay in its step options");
   for (const Optimizer::Entry& entry : optimizer.entries_)
     pairs_.emplace_back(entry.parameter, entry.average);
   exchange();
+  live_.set(live_.value() + 1);
 }
 
 AveragedWeights::~AveragedWeights() {
+  live_.set(live_.value() - 1);
   try {
     exchange();
   } catch (const Error& error) {  // the device is lost, and with it everything on it

@@ -85,7 +85,7 @@ class Optimizer {
   /// a capture (assign a tensor to the slot instead).
   void set_learning_rate(double learning_rate);
   /// Starting with the next update, the learning rate follows `schedule`, as a function of the number of
-  /// updates done. Takes effect for captures made afterwards. Throws kCaptureViolation in a capture.
+  /// updates done. Captured steps are traced anew. Throws kCaptureViolation in a capture.
   void set_schedule(Schedule schedule);
   /// f64 ().
   const Variable& learning_rate_slot() const { return learning_rate_; }
@@ -208,6 +208,8 @@ class Optimizer {
   graph::Attributes attributes_;
   std::vector<State> states_;
   Schedule schedule_;
+  graph::Setting schedules_set_{0};  // how often set_schedule was called
+  graph::Setting averaged_{0};       // how many AveragedWeights live
   WeightDecay weight_decay_;
   StepOptions options_;
   Variable learning_rate_;
@@ -222,9 +224,10 @@ class Optimizer {
 };
 
 /// While it lives, every parameter of the optimizer holds its average (StepOptions::average_decay), and the
-/// average holds the parameter. For evaluating, predicting or saving; no step may run during this time.
-/// Captured functions see the swapped contents without a new capture; on the CPU the swap allocates nothing.
-/// Throws kInvalidArgument if no averages are kept, kCaptureViolation in a capture.
+/// average holds the parameter. For evaluating, predicting or saving; a step during this time throws
+/// kInvalidArgument and changes nothing. Captured functions see the swapped contents without a new capture;
+/// on the CPU the swap allocates nothing. Throws kInvalidArgument if no averages are kept, kCaptureViolation
+/// in a capture.
 class AveragedWeights {
  public:
   explicit AveragedWeights(Optimizer& optimizer);
@@ -235,6 +238,7 @@ class AveragedWeights {
  private:
   void exchange();
   std::vector<std::pair<Variable, Variable>> pairs_;
+  graph::Setting live_;  // of the optimizer: how many of these live
 };
 
 }  // namespace isochron::optim

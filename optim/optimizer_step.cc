@@ -154,6 +154,10 @@ Optimizer::Update Optimizer::update_of(const Gradients& gradients) const {
 
 void Optimizer::step(std::span<const Variable> parameters, std::vector<Tensor> gradients,
                      const Tensor& rows) {
+  require(averaged_.read([] { return "whether AveragedWeights live"; }) == 0, ErrorCode::kInvalidArgument,
+          "optimizer",
+          "a step can't run while AveragedWeights stand in for the parameters; end their scope first");
+  schedules_set_.read([] { return "the optimizer's schedule"; });
   const graph::UnobservedScope unobserved;
   Gradients split = by_rows(parameters, gradients);
   Changes changes = kept(parameters, gradients, rows);

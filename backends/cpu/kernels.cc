@@ -92,6 +92,7 @@ graph::KernelTable& cpu_kernels() {
 
             {"gather", prepare_gather},
             {"scatter_add", prepare_scatter_add},
+            {"scatter", prepare_scatter},
             {"take_along_axis", prepare_take_along_axis},
             {"put_add_along_axis", prepare_put_add_along_axis},
             {"one_hot", prepare_one_hot},

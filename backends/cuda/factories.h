@@ -49,6 +49,8 @@ std::unique_ptr<graph::Kernel> prepare_normal_cuda(const graph::KernelRequest& r
 std::unique_ptr<graph::Kernel> prepare_bernoulli_cuda(const graph::KernelRequest& request);
 /// Rows with the same index are added in order.
 std::unique_ptr<graph::Kernel> prepare_scatter_add_cuda(const graph::KernelRequest& request);
+/// Of the updates of one slice the last stays.
+std::unique_ptr<graph::Kernel> prepare_scatter_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_take_along_axis_cuda(const graph::KernelRequest& request);
 /// Updates of the same element are added in order.
 std::unique_ptr<graph::Kernel> prepare_put_add_along_axis_cuda(const graph::KernelRequest& request);

@@ -59,6 +59,7 @@ graph::KernelTable& cuda_kernels() {
 
             {"gather", prepare_gather_cuda},
             {"scatter_add", prepare_scatter_add_cuda},
+            {"scatter", prepare_scatter_cuda},
             {"take_along_axis", prepare_take_along_axis_cuda},
             {"put_add_along_axis", prepare_put_add_along_axis_cuda},
             {"embedding_bag", prepare_embedding_bag_cuda},

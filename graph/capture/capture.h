@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "isochron/graph/capture/settings.h"
 #include "isochron/graph/ir/graph.h"
 
 namespace isochron::graph {
@@ -67,6 +68,8 @@ class Capture {
   void note_gradients() {
     if (on_first_gradients_) std::exchange(on_first_gradients_, nullptr)();
   }
+  /// Of the outermost capture: the settings that the trace has read.
+  TracedSettings& settings() { return settings_; }
   /// A number for the next random op, unique within the outermost capture and equal between traces.
   int64_t next_random_id();
 
@@ -97,6 +100,7 @@ class Capture {
   std::vector<std::pair<Value*, Value*>> captured_;
   Tensor loop_index_;
   int64_t random_ids_ = 0;
+  TracedSettings settings_;
   std::function<void()> on_first_gradients_;
 };
 

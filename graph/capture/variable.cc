@@ -60,7 +60,7 @@ Variable::Variable(const Tensor& initial, std::string name, bool trainable) {
   state_ = make_ref<State>();
   state_->tensor = content_on(t_device.value_or(source.device()), source, name, trainable);
   state_->name = std::move(name);
-  state_->trainable = trainable;
+  state_->trainable.set(trainable);
 }
 
 Variable::Variable(const TensorSpec& spec, const std::function<void(std::span<double> next)>& next,
@@ -80,7 +80,7 @@ Variable::Variable(const TensorSpec& spec, const std::function<void(std::span<do
   state_ = make_ref<State>();
   state_->tensor = content;
   state_->name = std::move(name);
-  state_->trainable = trainable;
+  state_->trainable.set(trainable);
 }
 
 void Variable::fail_undefined() {
@@ -97,11 +97,15 @@ void Variable::move_to(Device device) const {
           "'{}' can't move from {} to {}: a captured function or a tensor refers to it; move it before it is "
           "used",
           name(), this->device().str(), device.str());
-  here = content_on(device, here, name(), trainable());
+  here = content_on(device, here, name(), state().trainable.value() != 0);
+}
+
+bool Variable::trainable() const {
+  return state().trainable.read([this] { return fmt::format("whether '{}' is trainable", name()); }) != 0;
 }
 
 void Variable::set_trainable(bool trainable) const {
-  state().trainable = trainable;
+  state().trainable.set(trainable);
   static_cast<VariableStorage*>(state().tensor.storage().get())->set_trainable(trainable);
 }
 

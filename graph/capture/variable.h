@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "isochron/core/tensor/tensor.h"
+#include "isochron/graph/capture/settings.h"
 
 namespace isochron {
 
@@ -52,8 +53,9 @@ class Variable {
   int64_t elems() const { return state().tensor.elems(); }
   size_t size_bytes() const { return state().tensor.size_bytes(); }
 
-  /// Whether optimizers change it. Takes effect for captures made afterwards.
-  bool trainable() const { return state().trainable; }
+  /// Whether optimizers change it. A captured function whose trace has asked for it is traced anew after a
+  /// change.
+  bool trainable() const;
   void set_trainable(bool trainable) const;
 
   /// A handle to the present content; stale after the next assignment outside a capture. A handle taken in a
@@ -76,7 +78,7 @@ class Variable {
   struct State final : RefCounted {
     std::string name;
     Tensor tensor;
-    bool trainable = true;
+    graph::Setting trainable{1};
   };
   State& state() const {
     if (!state_) fail_undefined();

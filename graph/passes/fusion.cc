@@ -22,6 +22,10 @@ struct GroupLimits {
 constexpr GroupLimits kChains = {24, 16, 8};
 constexpr GroupLimits kUpdates = {44, 32, 16};  // for few elements, when the launch cost dominates
 constexpr int64_t kMostUpdatedElems = 4096;     // up to this many take less time than a launch
+/// The most groups that a search for a cycle visits before the join is given up. Without a limit, long
+/// unrolled loops take quadratic time: a value of the forward pass reaches nearly everything between itself
+/// and its reader in the backward pass.
+constexpr size_t kMostSearched = 2048;
 
 /// Every node starts as a group of its own; a joined group has the number of its newest node.
 struct Group {
@@ -158,12 +162,15 @@ class Fuser {
     return has_reader_outside(node, inside);
   }
 
-  /// Whether there is a path through another group from the group `low` to the group `high`, which has a
-  /// higher rank. Afterwards, reached_ marks the groups that `low` reaches with ranks up to that of `high`.
+  /// Whether there is, or may be after kMostSearched groups, a path through another group from the group
+  /// `low` to the group `high`, which has a higher rank. If there is none, reached_ then marks the groups
+  /// that `low` reaches with ranks up to that of `high`.
   bool reaches_around(size_t low, size_t high) {
     ++search_;
     std::vector<size_t> stack{low};
+    size_t searched = 0;
     while (!stack.empty()) {
+      if (++searched > kMostSearched) return true;
       const size_t group = stack.back();
       stack.pop_back();
       for (size_t m : groups_[group].members) {

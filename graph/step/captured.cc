@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "isochron/core/base/clock.h"
-#include "isochron/core/cuda/library_call.h"
 #include "isochron/core/process/threads.h"
 #include "isochron/core/telemetry/counters.h"
 #include "isochron/core/telemetry/event.h"
@@ -16,13 +15,13 @@
 #include "isochron/graph/capture/capture.h"
 #include "isochron/graph/capture/variable.h"
 #include "isochron/graph/ir/checked_kernel.h"
+#include "isochron/graph/step/planned_call.h"
 #include "isochron/graph/step/shortage.h"
 #include "isochron/graph/step/stages.h"
 #include "isochron/graph/step/turnover.h"
 #include "isochron/memory/allocators/buffer.h"
 #include "isochron/memory/allocators/storage_over.h"
 #include "isochron/memory/cuda/gpu.h"
-#include "isochron/memory/cuda/transfer_ring.h"
 
 namespace isochron {
 namespace {
@@ -71,31 +70,6 @@ Ref<Storage> zeroed_bytes(Device device, size_t bytes, std::string_view tag) {
   return memory;
 }
 
-struct PlannedCall {
-  Signature signature;
-  std::unique_ptr<graph::Graph> graph;
-  std::unique_ptr<graph::Plan> plan;
-  std::vector<Ref<TensorImpl>> output_impls;
-  std::vector<Tensor> outputs;
-  std::vector<Tensor> packed;  // copies of arguments that are strided or, on a device, misaligned
-  // On a device: `parts` are the current call's arguments on the CPU (null for others). `ring` copies them to
-  // the device; it is null until make_ring().
-  std::vector<const std::byte*> parts;
-  bool transfers = false;
-  std::unique_ptr<cuda::TransferRing> ring;
-  uint64_t last_call = 0;
-
-  void bind(const Ref<Storage>& arena) {
-    plan->bind_arena(arena->data());
-    output_impls.clear();
-    for (size_t i = 0; i < graph->outputs().size(); ++i) {
-      const size_t offset = static_cast<size_t>(plan->output(i) - arena->data());
-      output_impls.push_back(Tensor::over(arena, graph->outputs()[i]->spec, offset).impl());
-      if (i < outputs.size() && outputs[i].defined()) outputs[i] = Tensor(output_impls[i]);  // frees the old
-    }
-  }
-};
-
 }  // namespace
 
 struct CapturedFunction::Impl {
@@ -112,18 +86,10 @@ struct CapturedFunction::Impl {
   std::atomic<const char*> caller{nullptr};  // the marker of the thread whose call runs
   PlanTurnover turnover;
 
-  bool matches(const PlannedCall& call, std::span<const Tensor* const> arguments) const {
-    if (call.signature.size() != arguments.size()) return false;
-    for (size_t i = 0; i < arguments.size(); ++i) {
-      if (!(call.signature[i] == arguments[i]->spec())) return false;
-    }
-    return true;
-  }
-
   PlannedCall* find(std::span<const Tensor* const> arguments) {
-    if (newest && matches(*newest, arguments)) return newest;
+    if (newest && newest->serves(arguments)) return newest;
     for (const auto& call : calls) {
-      if (!matches(*call, arguments)) continue;
+      if (!call->serves(arguments)) continue;
       count(Counter::kPlanSwitches, 1);
       return newest = call.get();
     }
@@ -131,17 +97,15 @@ struct CapturedFunction::Impl {
   }
 
   std::unique_ptr<PlannedCall> trace(const Signature& signature);
-  void make_ring(PlannedCall& call) const;
-  void bind_on_device(PlannedCall& call, std::span<const Tensor* const> arguments) const;
-  std::byte* address_for(PlannedCall& call, size_t index, const Tensor& argument) const;
-  static void end_transfer(PlannedCall& call);
   void provide_arena(const PlannedCall& call);
   void plan(PlannedCall& call, const graph::PassOptions& options_of_passes, int64_t& passed) const;
   graph::PassOptions passes_shown(const Signature& signature) const;
   PlannedCall* add(const Signature& signature);
   void check_numbers(const PlannedCall& call, std::span<const Tensor* const> arguments) const;
   static PlannedCall* add_kept(const std::shared_ptr<Impl>& kept, const Signature& signature);
-  void record(TraceRecord entry);
+  std::string changed_settings(const Signature& signature) const;
+  std::string unplanned_text(const Signature& signature) const;
+  void record(TraceRecord entry, const Signature& signature);
   void note_turnover(const Signature& signature, const TraceRecord& entry);
   bool turns_over() const { return turnover.traced_again() || evictions >= options.max_plans; }
 };
@@ -193,6 +157,8 @@ std::unique_ptr<PlannedCall> CapturedFunction::Impl::trace(const Signature& sign
       call->graph->outputs().push_back(capture.lift(result));
     }
     capture.finish();
+    call->settings = std::move(capture.settings());
+    call->settings.forget_changed();
   }
   count(Counter::kTraces, 1);
   entry.traced_nodes = call->graph->node_count();
@@ -211,67 +177,8 @@ std::unique_ptr<PlannedCall> CapturedFunction::Impl::trace(const Signature& sign
   entry.passes_ns = passed - traced;
   entry.plan_ns = now_ns() - passed;
   entry.nodes = call->graph->node_count();
-  record(std::move(entry));
+  record(std::move(entry), signature);
   return call;
-}
-
-/// Makes the ring that copies arguments to the device, and records the plan for each of its slots.
-void CapturedFunction::Impl::make_ring(PlannedCall& call) const {
-  std::vector<size_t> bytes;
-  for (const TensorSpec& spec : call.signature) bytes.push_back(spec.size_bytes());
-  call.ring = std::make_unique<cuda::TransferRing>(cuda::gpu(options.plan.device), bytes);
-  for (size_t slot = 0; slot < cuda::TransferRing::kSlots; ++slot) {
-    const std::span<std::byte* const> there = call.ring->addresses(slot);
-    for (size_t i = 0; i < there.size(); ++i) call.plan->bind_input(i, there[i]);
-    call.plan->record();
-  }
-}
-
-/// Binds the arguments of a device plan. Arguments on the CPU are copied to the device.
-void CapturedFunction::Impl::bind_on_device(PlannedCall& call,
-                                            std::span<const Tensor* const> arguments) const {
-  const Device device = options.plan.device;
-  call.transfers = false;
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    const Tensor& argument = arguments[i]->contiguous() ? *arguments[i] : call.packed[i];
-    if (argument.device() != device && !argument.device().is_cpu()) [[unlikely]]
-      fail(ErrorCode::kDevice, options.name,
-           "argument {}, {}, lives on {}, but the plan is for {}; pass tensors on that device or on the CPU",
-           i, argument.spec().str(), argument.device().str(), device.str());
-    call.parts[i] = argument.device().is_cpu() ? argument.raw() : nullptr;
-    call.transfers |= call.parts[i] != nullptr;
-  }
-  std::span<std::byte* const> there;
-  if (call.transfers) {
-    if (!call.ring) [[unlikely]]
-      make_ring(call);
-    there = call.ring->begin(call.parts);
-  }
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    call.plan->bind_input(i, call.parts[i] != nullptr ? there[i] : address_for(call, i, *arguments[i]));
-  }
-}
-
-/// The address of an argument on the plan's device. If the argument isn't aligned as libraries require (a
-/// part of another tensor may not be), it is copied, and this is the address of the copy.
-std::byte* CapturedFunction::Impl::address_for(PlannedCall& call, size_t index,
-                                               const Tensor& argument) const {
-  Tensor& packed = call.packed[index];
-  const Tensor& content = argument.contiguous() ? argument : packed;
-  std::byte* const address = content.device_address();
-  if (reinterpret_cast<uintptr_t>(address) % cuda::kLibraryAlignment == 0) return address;
-  if (!packed.defined() || packed.device() != argument.device()) {
-    packed = graph::copy(argument);
-  } else {
-    cuda::Gpu& gpu = *cuda::gpu(argument.device());
-    cuda::copy_within(gpu.context(), packed.device_address(), address, argument.spec().size_bytes(),
-                      gpu.stream());
-  }
-  return packed.device_address();
-}
-
-void CapturedFunction::Impl::end_transfer(PlannedCall& call) {
-  if (std::exchange(call.transfers, false)) call.ring->end();
 }
 
 /// Makes the arena at least as large as `call` needs. Results in an arena that is replaced become stale.
@@ -349,13 +256,43 @@ graph::PassOptions CapturedFunction::Impl::passes_shown(const Signature& signatu
   return passes;
 }
 
-void CapturedFunction::Impl::record(TraceRecord entry) {
-  if (newest) entry.changed = fmt::format("{} -> {}", signature_str(newest->signature), entry.signature);
+/// The settings whose change made the plan for `signature` useless, by name; empty if there is none.
+std::string CapturedFunction::Impl::changed_settings(const Signature& signature) const {
+  const auto planned = std::ranges::find_if(calls.rbegin(), calls.rend(),
+                                            [&](const auto& call) { return call->signature == signature; });
+  return planned != calls.rend() ? (*planned)->settings.changed() : "";
+}
+
+/// Why a sealed function can't be called with `signature`.
+std::string CapturedFunction::Impl::unplanned_text(const Signature& signature) const {
+  const std::string settings = changed_settings(signature);
+  if (!settings.empty()) {
+    return fmt::format(
+        "signature {} was planned before sealing, but these settings changed since: {}; change "
+        "them back, or before sealing",
+        signature_str(signature), settings);
+  }
+  return fmt::format(
+      "signature {} was not planned before sealing (planned: {}); prepare() it, or pad or drop "
+      "the odd batch",
+      signature_str(signature), newest ? signature_str(newest->signature) : "none");
+}
+
+void CapturedFunction::Impl::record(TraceRecord entry, const Signature& signature) {
+  const std::string settings = changed_settings(signature);
+  const std::string before = newest ? signature_str(newest->signature) : "";
+  if (newest) {
+    entry.changed = settings.empty() ? fmt::format("{} -> {}", before, entry.signature) : settings;
+  }
   const int64_t cost = entry.trace_ns + entry.passes_ns + entry.plan_ns;
   emit({EventKind::kTrace, options.name,
         fmt::format("traced {} nodes for {}{}{}", entry.traced_nodes, entry.signature,
-                    entry.changed.empty() ? "" : ", was ", entry.changed.empty() ? "" : entry.changed),
-        0, cost, newest ? signature_str(newest->signature) : "", entry.signature});
+                    !newest            ? ""
+                    : settings.empty() ? ", was "
+                                       : ", because these settings changed: ",
+                    entry.changed),
+        0, cost, before,
+        settings.empty() ? entry.signature : fmt::format("{}; changed: {}", entry.signature, settings)});
   if (traces.size() == kMaxTraceRecords) {
     traces.erase(traces.begin());
     count(Counter::kDropped, 1);
@@ -365,7 +302,7 @@ void CapturedFunction::Impl::record(TraceRecord entry) {
 
 /// Counts the trace `entry`. Emits a notice, once, if plans are evicted before they are used again.
 void CapturedFunction::Impl::note_turnover(const Signature& signature, const TraceRecord& entry) {
-  turnover.add(signature, entry.trace_ns + entry.passes_ns + entry.plan_ns);
+  turnover.add(signature, newest->settings, entry.trace_ns + entry.passes_ns + entry.plan_ns);
   if (turnover.told || !turns_over()) return;
   turnover.told = true;
   emit({EventKind::kNotice, options.name, turnover.text(options.name, options.max_plans, call_count + 1)});
@@ -453,10 +390,7 @@ std::span<const Tensor> CapturedFunction::call(std::span<const Tensor* const> ar
   if (!call) [[unlikely]] {
     Signature signature;
     for (const Tensor* argument : arguments) signature.push_back(argument->spec());
-    require(!impl.sealed, ErrorCode::kSealed, impl.options.name,
-            "signature {} was not planned before sealing (planned: {}); prepare() it, or pad or drop the odd "
-            "batch",
-            signature_str(signature), impl.newest ? signature_str(impl.newest->signature) : "none");
+    require(!impl.sealed, ErrorCode::kSealed, impl.options.name, "{}", impl.unplanned_text(signature));
     if (impl.newest && has_fewer_rows(signature, impl.newest->signature)) count(Counter::kOddTraces, 1);
     kept = impl_;
     call = Impl::add_kept(kept, signature);
@@ -476,7 +410,7 @@ std::span<const Tensor> CapturedFunction::call(std::span<const Tensor* const> ar
     if (!on_device) call->plan->bind_input(i, argument->raw());
   }
   if (on_device) [[unlikely]]
-    impl.bind_on_device(*call, arguments);
+    call->bind_on_device(impl.options.plan.device, impl.options.name, arguments);
   if (impl.options.plan.check_numerics) [[unlikely]]
     impl.check_numbers(*call, arguments);
   impl.arena->next_generation();
@@ -488,7 +422,7 @@ std::span<const Tensor> CapturedFunction::call(std::span<const Tensor* const> ar
     call->plan->run();
   }
   if (on_device) [[unlikely]]
-    impl.end_transfer(*call);
+    call->end_transfer();
   for (size_t i = 0; i < call->outputs.size(); ++i) call->outputs[i] = Tensor(call->output_impls[i]);
   return call->outputs;
 }
@@ -508,11 +442,11 @@ void CapturedFunction::prepare(const Signature& signature) {
         signature_str(signature));
   }
   for (const auto& call : impl.calls) {
-    if (call->signature == signature) return;
+    if (call->signature == signature && call->settings.hold()) return;
   }
   kept = impl_;
   PlannedCall* call = Impl::add_kept(kept, signature);
-  if (!impl.options.plan.device.is_cpu()) impl.make_ring(*call);
+  if (!impl.options.plan.device.is_cpu()) call->make_ring(impl.options.plan.device);
 }
 
 void CapturedFunction::keep_at_least(size_t plans) {

@@ -9,18 +9,13 @@ namespace {
 
 constexpr size_t kMaxSignatures = 1024;  // the most signatures that are recognized again
 
-size_t hash_of(const Signature& signature) {
-  size_t hash = signature.size();
-  for (const TensorSpec& spec : signature) hash = graph::hash_spec(hash, spec);
-  return hash;
-}
-
 }  // namespace
 
-void PlanTurnover::add(const Signature& signature, int64_t trace_ns) {
+void PlanTurnover::add(const Signature& signature, const graph::TracedSettings& settings, int64_t trace_ns) {
   ++traces_;
   trace_ns_ += trace_ns;
-  const size_t hash = hash_of(signature);
+  size_t hash = settings.hash();
+  for (const TensorSpec& spec : signature) hash = graph::hash_spec(hash, spec);
   traced_again_ += signatures_.contains(hash) ? 1 : 0;
   if (signatures_.size() < kMaxSignatures) signatures_.insert(hash);
 }

@@ -6,13 +6,14 @@
 #include <unordered_set>
 
 #include "isochron/core/tensor/signature.h"
+#include "isochron/graph/capture/settings.h"
 
 namespace isochron {
 
 class PlanTurnover {
  public:
-  void add(const Signature& signature, int64_t trace_ns);
-  /// Whether a signature was traced that had been traced before.
+  void add(const Signature& signature, const graph::TracedSettings& settings, int64_t trace_ns);
+  /// Whether a signature was traced that had been traced before with the same settings.
   bool traced_again() const { return traced_again_ > 0; }
   /// For a function of this name, which keeps `max_plans` plans and has been called `calls` times.
   std::string text(const std::string& name, size_t max_plans, uint64_t calls) const;

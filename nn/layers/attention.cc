@@ -29,6 +29,9 @@ void require_sequence(const Tensor& x, int64_t width, std::string_view where) {
           x.spec().str());
 }
 
+/// Whether a layer's mask is for keys alone; otherwise it has an axis of queries.
+bool is_key_mask(const Tensor& mask) { return !mask.defined() || mask.rank() <= 2; }
+
 }  // namespace
 
 MultiHeadAttention::MultiHeadAttention(int64_t width, int64_t heads, MultiHeadAttentionOptions options)
@@ -39,11 +42,16 @@ MultiHeadAttention::MultiHeadAttention(int64_t width, int64_t heads, MultiHeadAt
       query_key_value_(dense(width / heads * (heads + 2 * key_heads_), options)),
       output_(dense(width, options)) {}
 
-Tensor MultiHeadAttention::forward(const Tensor& x, const Tensor& key_mask) {
+Tensor MultiHeadAttention::forward(const Tensor& x, const Tensor& mask) {
+  return is_key_mask(mask) ? forward(x, mask, Tensor()) : forward(x, Tensor(), mask);
+}
+
+Tensor MultiHeadAttention::forward(const Tensor& x, const Tensor& key_mask, const Tensor& mask) {
   require_sequence(x, width_, kind());
   const Tensor qkv =
       reshape(query_key_value_(x), {x.extent(0), x.extent(1), heads_ + 2 * key_heads_, width_ / heads_});
-  const Tensor heads = packed_attention(qkv, heads_, key_heads_, {.causal = causal_, .key_mask = key_mask});
+  const Tensor heads =
+      packed_attention(qkv, heads_, key_heads_, {.causal = causal_, .key_mask = key_mask, .mask = mask});
   return output_(reshape(heads, {x.extent(0), x.extent(1), width_}));
 }
 
@@ -56,14 +64,19 @@ CrossAttention::CrossAttention(int64_t width, int64_t heads, MultiHeadAttentionO
       key_value_(dense(2 * width / heads * key_heads_, options)),
       output_(dense(width, options)) {}
 
-Tensor CrossAttention::forward(const Tensor& x, const Tensor& memory, const Tensor& key_mask) {
+Tensor CrossAttention::forward(const Tensor& x, const Tensor& memory, const Tensor& mask) {
+  return is_key_mask(mask) ? forward(x, memory, mask, Tensor()) : forward(x, memory, Tensor(), mask);
+}
+
+Tensor CrossAttention::forward(const Tensor& x, const Tensor& memory, const Tensor& key_mask,
+                               const Tensor& mask) {
   require_sequence(x, width_, kind());
   require_sequence(memory, 0, kind());
   const Tensor q = reshape(query_(x), {x.extent(0), x.extent(1), heads_, width_ / heads_});
   const Tensor kv =
       reshape(key_value_(memory), {memory.extent(0), memory.extent(1), 2 * key_heads_, width_ / heads_});
   const Tensor heads = attention(q, narrow(kv, 2, 0, key_heads_), narrow(kv, 2, key_heads_, key_heads_),
-                                 {.causal = causal_, .key_mask = key_mask});
+                                 {.causal = causal_, .key_mask = key_mask, .mask = mask});
   return output_(reshape(heads, {x.extent(0), x.extent(1), width_}));
 }
 

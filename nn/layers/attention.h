@@ -23,10 +23,13 @@ class MultiHeadAttention : public Module {
   /// Throws kInvalidArgument unless heads divide width and key_value_heads divide heads.
   MultiHeadAttention(int64_t width, int64_t heads, MultiHeadAttentionOptions options = {});
   Tensor forward(const Tensor& x) override { return forward(x, Tensor()); }
-  /// `key_mask`: (N, T) bool, false at padding positions, which no query attends to; may be undefined.
-  Tensor forward(const Tensor& x, const Tensor& key_mask) override;
+  /// `mask`: (N, T) bool, false at padding positions, which no query attends to; or of three or four axes, as
+  /// AttentionOptions::mask, such as (1, T, T); may be undefined.
+  Tensor forward(const Tensor& x, const Tensor& mask) override;
+  /// With a key mask and a mask of three or four axes; each may be undefined.
+  Tensor forward(const Tensor& x, const Tensor& key_mask, const Tensor& mask) override;
   /// The same as the call with two inputs.
-  Tensor attend(const Tensor& x, const Tensor& key_mask) { return (*this)(x, key_mask); }
+  Tensor attend(const Tensor& x, const Tensor& mask) { return (*this)(x, mask); }
   void members(Members& list) override { list("query_key_value", query_key_value_)("output", output_); }
   std::string_view kind() const override { return "multi_head_attention"; }
   /// Of the projections: of all heads of queries, of all heads of keys (or values), and of one head.
@@ -49,11 +52,14 @@ class CrossAttention : public Module {
   /// Attends from x to x itself.
   Tensor forward(const Tensor& x) override { return forward(x, x, Tensor()); }
   Tensor forward(const Tensor& x, const Tensor& memory) override { return forward(x, memory, Tensor()); }
-  /// `key_mask`: (N, S) bool, false at padding positions of the memory; may be undefined.
-  Tensor forward(const Tensor& x, const Tensor& memory, const Tensor& key_mask) override;
+  /// `mask`: (N, S) bool, false at padding positions of the memory; or of three or four axes, as
+  /// AttentionOptions::mask; may be undefined.
+  Tensor forward(const Tensor& x, const Tensor& memory, const Tensor& mask) override;
+  /// With a key mask and a mask of three or four axes; each may be undefined.
+  Tensor forward(const Tensor& x, const Tensor& memory, const Tensor& key_mask, const Tensor& mask) override;
   /// The same as the call with three inputs.
-  Tensor attend(const Tensor& x, const Tensor& memory, const Tensor& key_mask) {
-    return (*this)(x, memory, key_mask);
+  Tensor attend(const Tensor& x, const Tensor& memory, const Tensor& mask) {
+    return (*this)(x, memory, mask);
   }
   void members(Members& list) override { list("query", query_)("key_value", key_value_)("output", output_); }
   std::string_view kind() const override { return "cross_attention"; }

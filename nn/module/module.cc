@@ -17,6 +17,7 @@ constexpr int kDeepest = 256;  // maximum nesting of modules
 thread_local int t_nested_lists = 0;
 
 thread_local bool t_training = true;
+thread_local uint64_t t_training_set_in = 0;  // the serial number of a capture
 thread_local std::vector<Module*> t_entered;  // whose scopes are open, the innermost last
 
 /// The innermost module that an error left, since a scope was last opened.
@@ -274,8 +275,14 @@ int64_t Module::parameter_count() {
   return count;
 }
 
+bool Module::trainable() const {
+  return trainable_.read([this] {
+    return fmt::format("whether module '{}' is trainable", path_.substr(0, path_.find_last_of('/')));
+  }) != 0;
+}
+
 void Module::set_trainable(bool trainable) {
-  trainable_ = trainable;
+  trainable_.set(trainable);
   for (const Variable& parameter : parameters()) parameter.set_trainable(trainable);
   for (const auto& [name, child] : children()) child->set_trainable(trainable);
 }
@@ -292,14 +299,26 @@ Variable Module::make_parameter(std::string_view name, const TensorSpec& spec,
           draw(next);
           for (const double value : next) ops::require_held(value, spec.dtype, "initializer");
         },
-        whole_name, trainable_);
+        whole_name, trainable_.value() != 0);
   } catch (const std::bad_alloc&) {
     fail(ErrorCode::kOutOfMemory, whole_name, "no memory for the initial values of {}", spec.str());
   }
 }
 
-bool training() { return t_training; }
-TrainingScope::TrainingScope(bool training) : previous_(std::exchange(t_training, training)) {}
-TrainingScope::~TrainingScope() { t_training = previous_; }
+bool training() {
+  graph::note_setting(
+      &t_training, t_training_set_in, [] { return "the training mode"; }, [] { return t_training ? 1 : 0; });
+  return t_training;
+}
+
+TrainingScope::TrainingScope(bool training)
+    : previous_(std::exchange(t_training, training)),
+      previously_set_in_(std::exchange(t_training_set_in, graph::capture_serial())) {
+  if (training != previous_) graph::TracedSettings::note_change();
+}
+TrainingScope::~TrainingScope() {
+  t_training_set_in = previously_set_in_;
+  if (std::exchange(t_training, previous_) != previous_) graph::TracedSettings::note_change();
+}
 
 }  // namespace isochron::nn

@@ -160,7 +160,7 @@ class Module {
 
   /// Freezes or unfreezes all parameters, including those that aren't built yet.
   void set_trainable(bool trainable);
-  bool trainable() const { return trainable_; }
+  bool trainable() const;
 
  protected:
   Module() = default;
@@ -204,11 +204,12 @@ class Module {
   bool moved_ = false;              // since it got its name
   bool left_ = false;               // it was moved from, and nothing has been moved to it since
   uint64_t called_unnamed_in_ = 0;  // the last capture (its serial) that called it while it had no name
-  bool trainable_ = true;
+  graph::Setting trainable_{1};
 };
 
 /// Whether layers such as Dropout are in training mode. True by default, so that a hand-written step trains;
-/// evaluate under `nn::TrainingScope scope(false);`. A capture keeps the mode in which it was traced.
+/// evaluate under `nn::TrainingScope scope(false);`. A captured function whose trace has asked for the mode
+/// keeps a plan for each; which one it replays depends on the thread that calls it.
 bool training();
 class TrainingScope {
  public:
@@ -219,6 +220,7 @@ class TrainingScope {
 
  private:
   bool previous_;
+  uint64_t previously_set_in_;
 };
 
 }  // namespace isochron::nn

@@ -100,31 +100,44 @@ std::vector<TensorSpec> infer_gradient(const OpCall& call) {
 /// kernels don't apply. Heads are (N, K, H / K, length, D).
 class Composition {
  public:
-  /// `mask` may be undefined.
-  Composition(const AttentionShape& s, std::span<const Tensor> heads, const Tensor& mask) : s_(s) {
+  /// The masks may be undefined. `mask` has four axes and broadcasts to (N, H, T, S).
+  Composition(const AttentionShape& s, std::span<const Tensor> heads, const Tensor& key_mask,
+              const Tensor& mask = {})
+      : s_(s) {
     const Tensor& first = heads[0];
     // Scale before the product, which may overflow in 16 bits.
     q_ = grouped(s.packed ? narrow(first, 2, 0, s.heads) : first, s.heads / s.key_heads);
     k_ = grouped(s.packed ? narrow(first, 2, s.heads, s.key_heads) : heads[1], 1);
     v_ = grouped(s.packed ? narrow(first, 2, s.heads + s.key_heads, s.key_heads) : heads[2], 1);
     scores_ = matmul(q_ * s.scale, k_, false, true);
-    if (!s.causal && !s.masked) return;
-    Tensor seen = constant(visible());
-    if (s.masked) seen = logical_and(seen, reshape(mask, {s.batch, 1, 1, 1, s.keys}));
-    scores_ = where(seen, scores_, nothing_seen());
+    std::vector<Tensor> seen;  // bool masks
+    if (s.causal) seen.push_back(constant(visible()));
+    if (s.masked) seen.push_back(reshape(key_mask, {s.batch, 1, 1, 1, s.keys}));
+    if (mask.defined()) {
+      const bool each = mask.extent(1) > 1;
+      const Tensor grouped =
+          reshape(mask, {mask.extent(0), each ? s.key_heads : 1, each ? s.heads / s.key_heads : 1,
+                         mask.extent(2), mask.extent(3)});
+      if (mask.dtype() == DType::kBool) {
+        seen.push_back(grouped);
+      } else {
+        scores_ = scores_ + grouped;
+      }
+    }
+    for (const Tensor& visible : seen) scores_ = where(visible, scores_, nothing_seen());
   }
 
   /// Log of the sums, (N, H, T); 0 for queries that see no key.
   Tensor log_sums() const {
     const auto [most, exponentials, sums] = softmax_parts();
-    const Tensor logs = where(sums > 0.0, log(sums) + most, scalar(0, sums.dtype()));
+    const Tensor logs = where(sums > 0.0, log(positive(sums)) + most, scalar(0, sums.dtype()));
     return reshape(logs, {s_.batch, s_.heads, s_.queries});
   }
 
   /// (N, T, H, D); 0 for queries that see no key.
   Tensor result() const {
     const auto [most, exponentials, sums] = softmax_parts();
-    const Tensor share = where(sums > 0.0, 1.0 / sums, scalar(0, sums.dtype()));
+    const Tensor share = where(sums > 0.0, 1.0 / positive(sums), scalar(0, sums.dtype()));
     return ungrouped(matmul(exponentials, v_) * share);
   }
 
@@ -152,6 +165,8 @@ class Composition {
     const Tensor exponentials = exp(scores_ - most);
     return {most, exponentials, sum(exponentials, {-1}, true)};
   }
+  /// 1 in place of 0, where a gradient would be infinity times 0.
+  static Tensor positive(const Tensor& sums) { return where(sums > 0.0, sums, scalar(1, sums.dtype())); }
   /// The score of an invisible key.
   Tensor nothing_seen() const {
     return constant(full({}, -std::numeric_limits<double>::infinity(), scores_.dtype()));
@@ -434,6 +449,31 @@ void register_gradient(graph::Registry& registry) {
 AttentionShape attention_shape(const OpCall& call) { return forward_shape(call); }
 AttentionShape attention_gradient_shape(const OpCall& call) { return gradient_shape(call); }
 
+/// Attention by other ops. `inputs` as of the op, `mask` as in AttentionOptions.
+static Tensor masked_attention(std::span<const Tensor> inputs, const Tensor& mask,
+                               const Attributes& attributes) {
+  static const OpDef& op = row("attention");
+  std::vector<TensorSpec> specs;
+  for (const Tensor& input : inputs) specs.push_back(input.spec());
+  const AttentionShape s = forward_shape({op, specs, attributes});
+  require(mask.dtype() == DType::kBool || mask.dtype() == specs[0].dtype, ErrorCode::kDtypeMismatch, op.name,
+          "the mask must be bool (false hides a key) or {} (added to the scores), got {}",
+          dtype_name(specs[0].dtype), mask.spec().str());
+  const int64_t full[] = {s.batch, s.heads, s.queries, s.keys};
+  Dims extents{1, 1, 1, 1};
+  bool fits = mask.rank() <= 4;
+  for (int i = 1; fits && i <= mask.rank(); ++i) {
+    extents[4 - i] = mask.extent(-i);
+    fits = mask.extent(-i) == 1 || mask.extent(-i) == full[4 - i];
+  }
+  require(fits, ErrorCode::kShapeMismatch, op.name,
+          "the mask, {}, must broadcast to (samples, heads, queries, keys), {}", mask.spec().str(),
+          Shape(full).str());
+  const size_t heads = s.packed ? 1 : 3;
+  return Composition(s, inputs.first(heads), s.masked ? inputs[heads] : Tensor(), reshape(mask, extents))
+      .result();
+}
+
 void register_attention(graph::Registry& registry) {
   register_forward(registry);
   register_gradient(registry);
@@ -461,13 +501,17 @@ Tensor attend(std::vector<Tensor> heads, int64_t head_count, int64_t key_heads,
   const int64_t width = std::max<int64_t>(heads[0].extent(3), 1);
   const double scale = options.scale > 0 ? options.scale : 1.0 / std::sqrt(static_cast<double>(width));
   const bool packed = heads.size() == 1;
+  const Tensor mask = half && options.mask.defined() && options.mask.dtype() == dtype
+                          ? cast(options.mask, DType::kF32)
+                          : options.mask;
   if (options.key_mask.defined()) heads.push_back(options.key_mask);
-  const Tensor result = graph::apply(op, heads,
-                                     {{"packed", packed},
-                                      {"heads", head_count},
-                                      {"key_heads", key_heads},
-                                      {"causal", options.causal},
-                                      {"scale", scale}})[0];
+  const graph::Attributes attributes = {{"packed", packed},
+                                        {"heads", head_count},
+                                        {"key_heads", key_heads},
+                                        {"causal", options.causal},
+                                        {"scale", scale}};
+  const Tensor result = mask.defined() ? ops::masked_attention(heads, mask, attributes)
+                                       : graph::apply(op, heads, attributes)[0];
   return half ? cast(result, dtype) : result;
 }
 

@@ -15,6 +15,10 @@ struct AttentionOptions {
   double scale = 0;
   /// (N, S) bool: false hides a key from all queries of its sample (padding). Undefined: none is hidden.
   Tensor key_mask = {};
+  /// Broadcasts to (N, H, T, S). bool: false hides a key from a query. Of the dtype of q: added to the scaled
+  /// scores, with a gradient, as learned biases of relative positions are. Combines with `causal` and
+  /// `key_mask`. With this mask, the scores of all heads are kept in memory: N H T S elements, several times.
+  Tensor mask = {};
 };
 
 /// softmax(scale q k^T) v for each sample and head. q: (N, T, H, D), k and v: (N, S, K, D), where K divides

@@ -108,6 +108,15 @@ ISOCHRON_OPERATOR(>, greater)
 ISOCHRON_OPERATOR(>=, greater_equal)
 #undef ISOCHRON_OPERATOR
 Tensor operator-(const Tensor& x);
+/// `a += b` is `a = a + b`: the handle refers to the new tensor, and what other handles refer to stays.
+#define ISOCHRON_ASSIGNMENT(symbol)                                                        \
+  inline Tensor& operator symbol##=(Tensor& a, const Tensor& b) { return a = a symbol b; } \
+  inline Tensor& operator symbol##=(Tensor& a, double b) { return a = a symbol b; }
+ISOCHRON_ASSIGNMENT(+)
+ISOCHRON_ASSIGNMENT(-)
+ISOCHRON_ASSIGNMENT(*)
+ISOCHRON_ASSIGNMENT(/)
+#undef ISOCHRON_ASSIGNMENT
 Tensor pow(const Tensor& a, double b);
 Tensor maximum(const Tensor& a, double b);
 Tensor minimum(const Tensor& a, double b);

@@ -8,6 +8,7 @@
 #include "isochron/ops/rows/families.h"
 #include "isochron/ops/rows/registry.h"
 #include "isochron/ops/rows/rules.h"
+#include "isochron/ops/shape/creation.h"
 #include "isochron/ops/shape/shape_ops.h"
 
 namespace isochron {
@@ -73,6 +74,34 @@ std::vector<Tensor> gather_gradient(const GradientCall& call) {
   const RowGradient gradient{call.inputs[1], updates, call.attributes.get_or<int64_t>("padding", -1),
                              call.attributes.get_or("sparse", false)};
   return {dense_gradient(gradient, extent), Tensor()};
+}
+
+/// `updates` must have the shape that `gather` of the base returns.
+std::vector<TensorSpec> infer_scatter(const OpCall& call) {
+  require_indices(call, 1);
+  const TensorSpec &base = call.inputs[0], &updates = call.inputs[2];
+  const TensorSpec expected = infer_gather({call.op, call.inputs.first(2), call.attributes})[0];
+  require(updates == expected,
+          updates.dtype == base.dtype ? ErrorCode::kShapeMismatch : ErrorCode::kDtypeMismatch, call.op.name,
+          "base {} at indices {} along axis {} takes updates {}, got {}", base.str(), call.inputs[1].str(),
+          call.attributes.get<int64_t>("axis"), expected.str(), updates.str());
+  return {base};
+}
+
+/// Of equal indices, only the last has had its update kept.
+std::vector<Tensor> scatter_gradient(const GradientCall& call) {
+  const int64_t axis = call.attributes.get<int64_t>("axis");
+  const Tensor &indices = call.inputs[1], &dy = call.output_gradients[0];
+  const TensorSpec& updates = call.inputs[2].spec();
+  const Tensor nothing = broadcast_to(scalar(0, updates.dtype), updates.shape);
+  const Tensor number = reshape(arange(indices.elems()), indices.shape());
+  const Tensor last =
+      scatter(broadcast_to(scalar(0, DType::kI64), Shape{call.inputs[0].extent(axis)}), indices, number);
+  Shape along = indices.shape();  // of the numbers, with axes of extent 1 for those behind `axis`
+  for (int64_t i = axis + 1; i < call.inputs[0].rank(); ++i) along.push_back(1);
+  const Tensor kept = reshape(equal(gather(last, indices), number), along);
+  return {scatter(dy, indices, nothing, axis), Tensor(),
+          where(kept, gather(dy, indices, axis), scalar(0, dy.dtype()))};
 }
 
 std::vector<Tensor> scatter_add_gradient(const GradientCall& call) {
@@ -190,6 +219,41 @@ std::vector<std::vector<double>> one_hot_reference(const OpCall& call, std::span
   return {result};
 }
 
+std::vector<std::vector<double>> scatter_reference(const OpCall& call, std::span<const TensorSpec>,
+                                                   const std::vector<std::vector<double>>& inputs) {
+  std::vector<double> result = inputs[0];
+  visit_gathered(call, call.inputs[0].shape, call.inputs[2].shape, inputs[1],
+                 [&](size_t from, size_t to) { result[to] = inputs[2][from]; });
+  return {result};
+}
+
+void add_scatter(graph::Registry& registry) {
+  OpDef op;
+  op.name = "scatter";
+  op.summary = "a tensor with slices at indices along an axis replaced";
+  op.min_inputs = op.max_inputs = 3;
+  op.infer = infer_scatter;
+  op.gradient = scatter_gradient;
+  op.may_alias = [](const OpCall&, int, int input) { return input == 0; };
+  op.precision.rule = graph::PrecisionRule::kMoves;
+  op.reference = scatter_reference;
+  op.dtypes = any_dtype();
+  const auto axis = [](int64_t i) { return Attributes{{"axis", i}}; };
+  op.samples = {{{{{5, 3}}, {{4}, 0, 4, DType::kI64, {2, 0, 2, 4}}, {{4, 3}}}, axis(0)},
+                {{{{5, 3}}, {{2, 2}, 0, 4, DType::kI32}, {{2, 2, 3}}}, axis(0)},
+                {{{{2, 5, 3}}, {{6}, 0, 4, DType::kI64}, {{2, 6, 3}}}, axis(1)},
+                {{{{4, 3}}, {{2, 3}, 0, 2, DType::kI32}, {{4, 2, 3}}}, axis(1)},
+                {{{{7}}, {{}, 0, 6, DType::kI64}, {{}}}, axis(0)},
+                {{{{5, 3}}, {{0}, 0, 4, DType::kI64}, {{0, 3}}}, axis(0)},
+                {{{{60, 64}}, {{1100}, 0, 59, DType::kI32}, {{1100, 64}}}, axis(0)}};
+  const TensorSpec base{DType::kF32, {5, 3}};
+  op.errors = {{{base, {DType::kI64, {2}}, {DType::kF32, {3, 2}}}, axis(1), ErrorCode::kShapeMismatch},
+               {{base, {DType::kI64, {2}}, {DType::kF64, {2, 3}}}, axis(0), ErrorCode::kDtypeMismatch},
+               {{base, {DType::kF32, {2}}, {DType::kF32, {2, 3}}}, axis(0), ErrorCode::kDtypeMismatch},
+               {{base, {DType::kI64, {2}}, {DType::kF32, {2, 3}}}, axis(2), ErrorCode::kOutOfRange}};
+  registry.add(std::move(op));
+}
+
 void add_one_hot(graph::Registry& registry) {
   OpDef op;
   op.name = "one_hot";
@@ -267,6 +331,7 @@ Tensor apply_arg(const OpDef& op, const Tensor& x, int64_t axis, bool keep_dims)
 void register_indexing(graph::Registry& registry) {
   add_gather(registry);
   add_scatter_add(registry);
+  add_scatter(registry);
   add_one_hot(registry);
   add_arg<true>(registry);
   add_arg<false>(registry);
@@ -298,6 +363,13 @@ Tensor scatter_add(const Tensor& base, const Tensor& indices, const Tensor& upda
           "updates {} at indices {} along axis {} make {}, the base is {}", updates.spec().str(),
           indices.spec().str(), at, sums.spec().str(), base.spec().str());
   return base + sums;
+}
+
+Tensor scatter(const Tensor& base, const Tensor& indices, const Tensor& updates, int64_t axis) {
+  static const graph::OpDef& op = ops::row("scatter");
+  require(base.defined(), ErrorCode::kInvalidArgument, op.name, "the base is undefined");
+  const int64_t at = normalize_axis(axis, base.rank(), op.name);
+  return graph::apply_one(op, {base, indices, updates}, {{"axis", at}});
 }
 
 Tensor one_hot(const Tensor& indices, int64_t depth, DType dtype) {

@@ -19,6 +19,11 @@ Tensor scatter_add(const Tensor& updates, const Tensor& indices, int64_t extent,
 /// the shape that `gather(base, indices, axis)` returns. Throws kShapeMismatch, kDtypeMismatch, and the
 /// errors of `gather`.
 Tensor scatter_add(const Tensor& base, const Tensor& indices, const Tensor& updates, int64_t axis = 0);
+/// Returns `base` with its slices at `indices` along `axis` replaced by `updates` (PyTorch's index_copy, for
+/// indices of any shape); if an index occurs more than once, the last of its updates stays. Any dtype. Costs
+/// O(updates) instead of O(base) where the base isn't needed afterwards, as in `v.assign(scatter(v, indices,
+/// updates))` of a captured step. Shapes and errors as `scatter_add`.
+Tensor scatter(const Tensor& base, const Tensor& indices, const Tensor& updates, int64_t axis = 0);
 /// 1 at each index, else 0, along a new last axis of extent `depth`. indices: (...), i32 or i64; result (...,
 /// depth). Throws kInvalidArgument unless depth >= 1, and like `gather`.
 Tensor one_hot(const Tensor& indices, int64_t depth, DType dtype = DType::kF32);

@@ -5,6 +5,7 @@ Each has the same input x (3, 4, 5), whose row x[1, 2] is all zeros, as is the p
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 
 import golden
 
@@ -21,6 +22,38 @@ FUNCTIONS = {
     "tile_longer": lambda x: torch.tile(x, (2, 1, 3, 1)),
     "masked_fill": lambda x: x.masked_fill(x[0] > 0, -2.5),
 }
+
+
+def attend(q, k, v, mask):
+    """Heads third; fewer heads of keys than of queries."""
+    q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True).transpose(1, 2)
+
+
+def heads(keys):
+    return [(2, 4, 4, 3), (2, keys, 2, 3), (2, keys, 2, 3)]
+
+
+# Of several tensors: their shapes, and the function.
+OF_SEVERAL = {
+    "attention_bias": ([*heads(5), (4, 4, 5)], attend),
+    "attention_bias_of_samples": ([*heads(5), (2, 1, 1, 5)], attend),
+    "attention_bool_mask": (heads(5), lambda q, k, v: attend(q, k, v, SEEN)),
+    "attention_causal_bias": (
+        [*heads(4), (4, 4)],
+        lambda q, k, v, bias: attend(q, k, v, bias.masked_fill(~torch.ones(4, 4, dtype=torch.bool).tril(), -torch.inf)),
+    ),
+    "normalize": ([(3, 4, 5)], F.normalize),
+    "normalize_1": ([(3, 4)], lambda x: F.normalize(x, 1, 0, 2.5)),
+    "cosine_similarity": ([(3, 4), (2, 1, 4)], lambda a, b: F.cosine_similarity(a, b, -1)),
+    "cosine_similarity_first": ([(3, 4), (3, 1)], lambda a, b: F.cosine_similarity(a, b, 0, 0.1)),
+    "pairwise_distances": ([(2, 3, 4), (5, 4)], torch.cdist),
+    "pairwise_distances_1": ([(3, 4), (2, 4)], lambda a, b: torch.cdist(a, b, 1.0)),
+    "scatter": ([(5, 2), (3, 2)], lambda x, y: x.index_copy(0, torch.tensor([4, 0, 2]), y)),
+    "scatter_columns": ([(2, 5, 2), (2, 3, 2)], lambda x, y: x.index_copy(1, torch.tensor([1, 3, 0]), y)),
+}
+# (N, 1, T, S): which keys each query sees; each sees one.
+SEEN = (torch.arange(40).reshape(2, 1, 4, 5) % 3 > 0) | (torch.arange(5) == 1)
 # Without a gradient.
 COUNTS = {
     "any": lambda x: torch.any(x, 2),
@@ -44,6 +77,15 @@ def main():
         arrays |= {f"{name}.y": y.detach().numpy().copy(), f"{name}.dy": dy, f"{name}.dx": tensor.grad.numpy()}
     for name, function in COUNTS.items():
         arrays[f"{name}.y"] = function(torch.tensor(x)).numpy().astype(np.int64)
+    arrays["seen"] = SEEN.numpy().astype(np.int64)
+    for name, (shapes, function) in OF_SEVERAL.items():
+        inputs = [torch.tensor(rng.standard_normal(shape), requires_grad=True) for shape in shapes]
+        y = function(*inputs)
+        dy = rng.standard_normal(tuple(y.shape))
+        (y * torch.tensor(dy)).sum().backward()
+        arrays |= {f"{name}.y": y.detach().numpy().copy(), f"{name}.dy": dy}
+        for i, value in enumerate(inputs):
+            arrays |= {f"{name}.x{i}": value.detach().numpy(), f"{name}.dx{i}": value.grad.numpy()}
     golden.save("functions_torch.npz", arrays, __file__, {"torch": torch.__version__})
 
 

@@ -46,6 +46,53 @@ class GatherKernel final : public graph::Kernel {
   int threads_ = 1;
 };
 
+/// The result may be stored in the memory of the base, of which then only the slices at the indices are
+/// written.
+class ScatterKernel final : public graph::Kernel {
+ public:
+  ScatterKernel(const KernelRequest& request)
+      : name_(request.op.name),
+        view_(request.inputs[0].shape, axis_of(request)),
+        index_dtype_(request.inputs[1].dtype),
+        count_(request.inputs[1].shape.elems()),
+        size_(dtype_size(request.inputs[0].dtype)) {
+    threads_ = view_.outer * count_ * view_.inner >= 2 * kElemsPerThread ? request.threads : 1;
+  }
+
+  void run(const KernelArgs& args) override {
+    check_indices(args.inputs[1], index_dtype_, count_, view_.extent, name_, "index");
+    std::byte* const out = args.outputs[0];
+    if (out != args.inputs[0]) {
+      parallel_for(threads_, view_.outer * view_.extent, [&](int64_t begin, int64_t end) {
+        std::memcpy(out + bytes(begin), args.inputs[0] + bytes(begin), bytes(end - begin));
+      });
+    }
+    // Each column is written by one thread, in the order of the indices.
+    const Indices indices(args.inputs[1], index_dtype_);
+    for_columns(threads_, view_.outer, view_.inner, view_.inner,
+                [&](int64_t outer, int64_t begin, int64_t end) {
+                  for (int64_t i = 0; i < count_; ++i) {
+                    std::memcpy(out + bytes(outer * view_.extent + indices[i], begin),
+                                args.inputs[2] + bytes(outer * count_ + i, begin),
+                                static_cast<size_t>(end - begin) * size_);
+                  }
+                });
+  }
+
+ private:
+  /// The offset of an element of a slice's run.
+  size_t bytes(int64_t run, int64_t element = 0) const {
+    return static_cast<size_t>(run * view_.inner + element) * size_;
+  }
+
+  std::string name_;
+  AxisView view_;
+  DType index_dtype_;
+  int64_t count_;
+  size_t size_;
+  int threads_ = 1;
+};
+
 /// total + update, where integers wrap.
 template <typename S, typename T>
 S wrapping_sum(S total, T update) {
@@ -301,6 +348,10 @@ std::unique_ptr<graph::Kernel> prepare_gather(const KernelRequest& request) {
 
 std::unique_ptr<graph::Kernel> prepare_scatter_add(const KernelRequest& request) {
   return prepare_sums<ScatterAddKernel>(request);
+}
+
+std::unique_ptr<graph::Kernel> prepare_scatter(const KernelRequest& request) {
+  return std::make_unique<ScatterKernel>(request);
 }
 
 std::unique_ptr<graph::Kernel> prepare_take_along_axis(const KernelRequest& request) {

@@ -117,6 +117,42 @@ std::unique_ptr<graph::Kernel> prepare_put_add_along_axis_cuda(const KernelReque
   return kernel;
 }
 
+/// Sorts the indices together with their places. The last of each run of equal indices names the update that
+/// stays. The result may be stored in the memory of the base.
+std::unique_ptr<graph::Kernel> prepare_scatter_cuda(const KernelRequest& request) {
+  auto kernel = std::make_unique<LaunchKernel>(request);
+  const AxisView to(request.inputs[0].shape, axis_of(request));
+  const int64_t count = request.inputs[1].shape.elems();
+  request.module->add_shared(std::string(backends::texts::kIndexing));
+  if (to.outer * to.extent * to.inner == 0) return kernel;
+  kernel->add_loop(request, to.outer * to.extent * to.inner, "if (out0 != in0) out0[i] = in0[i];",
+                   moved_type);
+  if (count == 0) return kernel;
+  LineSort sort;
+  sort.lines = 1;
+  sort.count = sort.kept = count;
+  sort.wide = false;
+  sort.load = fmt::format(
+      "NarrowEntry::of(checked_index(in1[place], {}u, \"scatter\"), static_cast<unsigned>(place))",
+      counted(request, to.extent));
+  sort.store = "static_cast<NarrowEntry*>(workspace)[place] = entry;";
+  const size_t bytes = checked_mul(static_cast<size_t>(count), sort.entry_bytes());
+  const size_t sorted = (bytes + 15) / 16 * 16;
+  kernel->need_workspace(sorted);
+  add_line_sort(*kernel, request, sort, sorted);
+  kernel->add_loop(
+      request, to.outer * count * to.inner,
+      fmt::format(
+          "const unsigned long long at = i / {0}ull % {1}ull, outer = i / {2}ull, column = i % {0}ull;\n"
+          "  const NarrowEntry* const entries = static_cast<const NarrowEntry*>(workspace);\n"
+          "  if (!ends_run(entries, at, {1}ull)) return;\n"
+          "  out0[(outer * {3}ull + entries[at].key()) * {0}ull + column] =\n"
+          "      in2[(outer * {1}ull + entries[at].position()) * {0}ull + column];",
+          to.inner, count, count * to.inner, to.extent),
+      moved_type);
+  return kernel;
+}
+
 /// The result may be stored in the memory of the input.
 std::unique_ptr<graph::Kernel> prepare_triangle_cuda(const KernelRequest& request) {
   auto kernel = std::make_unique<LaunchKernel>(request);

@@ -59,6 +59,12 @@ ISOCHRON_SCALAR unsigned begins_run(const Entry* entries, unsigned long long at)
   return entry.before(Entry::last()) && (at == 0 || entries[at - 1].key() != entry.key());
 }
 
+/// Whether the last of a run of equal keys among `count` entries is at `at`.
+template <typename Entry>
+ISOCHRON_SCALAR bool ends_run(const Entry* entries, unsigned long long at, unsigned long long count) {
+  return at + 1 == count || entries[at + 1].key() != entries[at].key();
+}
+
 /// The indices of a bag.
 struct Bag {
   unsigned begin, end;

@@ -5,9 +5,11 @@
 
 #include "graph/program/trace.h"
 #include "isochron/graph/capture/apply.h"
+#include "isochron/graph/step/captured.h"
 #include "isochron/ops/control/debug.h"
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/matmul/matmul.h"
+#include "isochron/ops/random/random.h"
 #include "isochron/ops/reduction/reduction.h"
 #include "isochron/ops/shape/creation.h"
 #include "isochron/ops/shape/shape_ops.h"
@@ -74,6 +76,20 @@ TEST(Fusion, RefusesACycleThroughAnotherGroup) {
     return wide + t * a;
   });
   EXPECT_GE(crossed->node_count(), 3u);
+}
+
+TEST(Fusion, LongLoopsWhoseSearchesEndEarlyComputeTheSame) {
+  const auto function = [](const Tensor& x, const Tensor& w) {
+    const Tensor mask = x * 0.5;  // read again behind everything
+    Tensor h = x;
+    for (int i = 0; i < 1500; ++i) h = tanh(matmul(h, w) + x) * 0.5;
+    return h * mask + x;
+  };
+  const Tensor x = random_normal({2, 2}), w = random_normal({2, 2});
+  auto fused = capture(function);
+  auto plain = capture(function, CaptureOptions{.passes = {.disabled = {"all"}}});
+  EXPECT_EQ(fused(x, w).to_vector(), plain(x, w).to_vector());
+  EXPECT_LT(fused.plan_report().instructions, plain.plan_report().instructions / 3 * 2);
 }
 
 TEST(Fusion, SeveralOutputsAndClosingReductionsOfEveryKind) {

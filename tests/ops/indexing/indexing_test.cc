@@ -2,9 +2,12 @@
 // on values.
 #include <gtest/gtest.h>
 
+#include "isochron/autograd/autograd.h"
+#include "isochron/graph/capture/variable.h"
 #include "isochron/graph/step/captured.h"
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/indexing/indexing.h"
+#include "isochron/ops/reduction/reduction.h"
 #include "isochron/ops/shape/creation.h"
 #include "isochron/ops/shape/shape_ops.h"
 #include "isochron/ops/shape/slicing.h"
@@ -104,6 +107,44 @@ TEST(ArgMax, TakesTheFirstOfEqualsAndNanBeforeAll) {
   EXPECT_EQ(argmin(from_vector({3}, {1, 0, NAN})).item<int64_t>(), 2);
   EXPECT_EQ(argmax(numbers({2, 3}), -1, true).shape(), Shape({2, 1}));
   EXPECT_ERROR(argmax(numbers({0})), ErrorCode::kShapeMismatch, "is empty");
+}
+
+TEST(Scatter, OfEqualIndicesTheLastStaysAndHasTheGradient) {
+  const Tensor base = zeros({4, 2}), indices = from_vector({3}, {1, 3, 1}, DType::kI64);
+  const Tensor updates = from_vector({3, 2}, {1, 2, 3, 4, 5, 6});
+  GradientTape tape;
+  const Tensor y = scatter(base, indices, updates);
+  EXPECT_EQ(y.to_vector(), (Values{0, 0, 5, 6, 0, 0, 3, 4}));
+  EXPECT_EQ(base.to_vector(), Values(8, 0)) << "the base stays";
+  const std::vector<Tensor> gradients = tape.gradient(sum(y * 2.0), {base, updates});
+  EXPECT_EQ(gradients[0].to_vector(), (Values{2, 2, 0, 0, 2, 2, 0, 0}));
+  EXPECT_EQ(gradients[1].to_vector(), (Values{0, 0, 2, 2, 2, 2}));
+}
+
+TEST(Scatter, ReplacesRowsOfAVariableInPlace) {
+  constexpr int64_t kRows = 1000;
+  const Variable buffer(zeros({kRows, 8}), "replay", false);
+  const Variable next(zeros({}, DType::kI64), "next", false);
+  auto add = capture([&](const Tensor& row) {
+    const Tensor at = next.tensor();
+    buffer.assign(scatter(buffer, at, row));
+    next.assign(where(at >= 999.0, scalar(0, DType::kI64), at + 1.0));
+  });
+  for (int i = 0; i < kRows + 3; ++i) add(full({8}, i));
+  EXPECT_EQ(add.plan_report().updates_copied, 0);
+  EXPECT_LT(add.plan_report().arena_bytes, 4096u) << "there is no second buffer";
+  const std::vector<double> rows = buffer.tensor().to_vector();
+  for (int64_t i = 0; i < kRows; ++i) EXPECT_EQ(rows[static_cast<size_t>(i) * 8], i < 3 ? kRows + i : i);
+}
+
+TEST(Scatter, AnIndexOutsideTheBaseChangesNothing) {
+  const Variable base(ones({3, 2}), "base", false);
+  auto step = capture([&](const Tensor& indices) { base.assign(scatter(base, indices, zeros({2, 2}))); });
+  EXPECT_ERROR(step(from_vector({2}, {1, 3}, DType::kI64)), ErrorCode::kOutOfRange,
+               "[scatter] index 3 at position 1 lies outside [0, 3)");
+  EXPECT_EQ(base.tensor().to_vector(), Values(6, 1));
+  EXPECT_ERROR(scatter(base, zeros({2}, DType::kI64), zeros({3, 2})), ErrorCode::kShapeMismatch,
+               "base f32(3, 2) at indices i64(2) along axis 0 takes updates f32(2, 2), got f32(3, 2)");
 }
 
 }  // namespace

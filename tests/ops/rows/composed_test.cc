@@ -9,8 +9,11 @@
 #include "isochron/autograd/autograd.h"
 #include "isochron/data/formats/npy.h"
 #include "isochron/graph/step/captured.h"
+#include "isochron/ops/attention/attention.h"
 #include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/indexing/indexing.h"
 #include "isochron/ops/linalg/linalg.h"
+#include "isochron/ops/reduction/distances.h"
 #include "isochron/ops/reduction/reduction.h"
 #include "isochron/ops/shape/creation.h"
 #include "isochron/ops/shape/shape_ops.h"
@@ -38,6 +41,18 @@ class Composed : public testing::Test {
     expect_equal(tape.gradient({&y, 1}, {&x, 1}, {&dy, 1})[0], name + ".dx");
   }
 
+  void check_several(const std::string& name,
+                     const std::function<Tensor(const std::vector<Tensor>&)>& function) {
+    std::vector<Tensor> inputs;
+    for (std::string x = name + ".x0"; arrays_.contains(x); x.back()++) inputs.push_back(arrays_.at(x));
+    const Tensor dy = arrays_.at(name + ".dy");
+    GradientTape tape;
+    const Tensor y = function(inputs);
+    expect_equal(y, name + ".y");
+    const std::vector<Tensor> gradients = tape.gradient({&y, 1}, inputs, {&dy, 1});
+    for (size_t i = 0; i < inputs.size(); ++i) expect_equal(gradients[i], fmt::format("{}.dx{}", name, i));
+  }
+
   data::NpzFile arrays_ = data::read_npz(ISOCHRON_SOURCE_DIR "/tests/golden/functions_torch.npz");
 };
 
@@ -54,6 +69,29 @@ TEST_F(Composed, FunctionsAndGradientsAreThoseOfPyTorch) {
   check("tile_longer", [](const Tensor& x) { return tile(x, {2, 1, 3, 1}); });
   check("masked_fill", [](const Tensor& x) {
     return masked_fill(x, squeeze(narrow(stop_gradient(x), 0, 0, 1), {0}) > 0.0, -2.5);
+  });
+}
+
+TEST_F(Composed, FunctionsOfSeveralTensorsAreThoseOfPyTorch) {
+  using In = const std::vector<Tensor>&;
+  const auto attend = [](In in) { return attention(in[0], in[1], in[2], {.mask = in[3]}); };
+  check_several("attention_bias", attend);
+  check_several("attention_bias_of_samples", attend);
+  const Tensor seen = cast(arrays_.at("seen"), DType::kBool);
+  check_several("attention_bool_mask", [&](In in) { return attention(in[0], in[1], in[2], {.mask = seen}); });
+  check_several("attention_causal_bias",
+                [](In in) { return attention(in[0], in[1], in[2], {.causal = true, .mask = in[3]}); });
+  check_several("normalize", [](In in) { return normalize(in[0], 2, 1); });
+  check_several("normalize_1", [](In in) { return normalize(in[0], 1, 0, 2.5); });
+  check_several("cosine_similarity", [](In in) { return cosine_similarity(in[0], in[1]); });
+  check_several("cosine_similarity_first", [](In in) { return cosine_similarity(in[0], in[1], 0, 0.1); });
+  check_several("pairwise_distances", [](In in) { return pairwise_distances(in[0], in[1]); });
+  check_several("pairwise_distances_1", [](In in) { return pairwise_distances(in[0], in[1], 1); });
+  check_several("scatter", [](In in) {
+    return scatter(in[0], from_vector({3}, {4, 0, 2}, DType::kI64), in[1]);
+  });
+  check_several("scatter_columns", [](In in) {
+    return scatter(in[0], from_vector({3}, {1, 3, 0}, DType::kI32), in[1], 1);
   });
 }
 
@@ -100,6 +138,44 @@ TEST(ComposedLimits, NothingToReduce) {
   EXPECT_EQ(linspace(5, 1, 3, DType::kI32).to_vector(), (Values{5, 3, 1}));
   EXPECT_EQ(tile(scalar(3), {2}).to_vector(), (Values{3, 3}));
   EXPECT_EQ(tile(from_vector({2}, {1, 2}), {}).to_vector(), (Values{1, 2}));
+}
+
+TEST(Distances, OfRowsThatAreZeroOrEqual) {
+  const Tensor zero = zeros({2, 3});
+  const Tensor row = from_vector({2, 3}, {1, 2, 2, 0, 0, 0});
+  GradientTape tape;
+  const Tensor unit = normalize(zero), cosine = cosine_similarity(row, zero),
+               far = pairwise_distances(row, row);
+  const Tensor all = sum(unit) + sum(cosine) + sum(far);
+  EXPECT_EQ(all.item<float>(), 6);
+  EXPECT_EQ(far.to_vector(), (Values{0, 3, 3, 0}));
+  for (const Tensor& gradient : tape.gradient(all, {zero, row})) {
+    for (const double g : gradient.to_vector()) EXPECT_TRUE(std::isfinite(g));
+  }
+  EXPECT_EQ(normalize(full({3}, 0, DType::kF16)).to_vector(), (Values{0, 0, 0})) << "epsilon is 0 in f16";
+  EXPECT_ERROR(normalize(row, 0.5), ErrorCode::kInvalidArgument, "p must be >= 1");
+  EXPECT_ERROR(normalize(row, 2, 2), ErrorCode::kOutOfRange, "axis 2");
+  EXPECT_ERROR(normalize(row, 2, 1, 0), ErrorCode::kInvalidArgument, "epsilon must be > 0, got 0");
+  EXPECT_ERROR(cosine_similarity(row, cast(row, DType::kF64)), ErrorCode::kDtypeMismatch, "differ; cast one");
+  EXPECT_ERROR(pairwise_distances(row, zeros({2, 4})), ErrorCode::kShapeMismatch,
+               "expected rows of one length, (..., N, D) and (..., M, D), got f32(2, 3) and f32(2, 4)");
+}
+
+TEST(CompoundAssignment, MakesTheHandleReferToANewTensor) {
+  Tensor x = from_vector({2}, {1, 2});
+  const Tensor before = x;
+  x += x;
+  x *= 3.0;
+  x -= from_vector({1}, {2});
+  x /= 2.0;
+  EXPECT_EQ(x.to_vector(), (Values{2, 5}));
+  EXPECT_EQ(before.to_vector(), (Values{1, 2}));
+  auto step = capture([](const Tensor& in) {
+    Tensor y = in;
+    for (int i = 0; i < 3; ++i) y += in;
+    return y;
+  });
+  EXPECT_EQ(step(before).to_vector(), (Values{4, 8}));
 }
 
 TEST(ComposedLimits, NaNIsNotZeroAndStays) {

@@ -1,0 +1,55 @@
+#include "isochron/ops/reduction/distances.h"
+
+#include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/reduction/reduction.h"
+#include "isochron/ops/shape/shape_ops.h"
+#include "isochron/ops/shape/slicing.h"
+
+namespace isochron {
+namespace {
+
+void require_epsilon(double epsilon, std::string_view where) {
+  require(epsilon > 0, ErrorCode::kInvalidArgument, where, "epsilon must be > 0, got {}", epsilon);
+}
+
+void require_defined(const Tensor& x, std::string_view where) {
+  require(x.defined(), ErrorCode::kInvalidArgument, where, "an input is undefined");
+}
+
+Tensor in_f32(const Tensor& x) { return is_half(x.dtype()) ? cast(x, DType::kF32) : x; }
+
+}  // namespace
+
+Tensor normalize(const Tensor& x, double p, int64_t axis, double epsilon) {
+  const ErrorScope scope("normalize");
+  require_defined(x, "normalize");
+  require_epsilon(epsilon, "normalize");
+  const Tensor wide = in_f32(x);
+  return cast(wide / maximum(norm(wide, p, {axis}, true), epsilon), x.dtype());
+}
+
+Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t axis, double epsilon) {
+  const ErrorScope scope("cosine_similarity");
+  require_defined(a, "cosine_similarity");
+  require_defined(b, "cosine_similarity");
+  require_epsilon(epsilon, "cosine_similarity");
+  const auto unit = [&](const Tensor& x) {
+    const Tensor wide = in_f32(x);
+    return wide / maximum(norm(wide, 2, {axis}, true), epsilon);
+  };
+  require(a.dtype() == b.dtype(), ErrorCode::kDtypeMismatch, "cosine_similarity",
+          "{} and {} differ; cast one", a.spec().str(), b.spec().str());
+  return cast(sum(unit(a) * unit(b), {axis}), a.dtype());
+}
+
+Tensor pairwise_distances(const Tensor& a, const Tensor& b, double p) {
+  const ErrorScope scope("pairwise_distances");
+  require_defined(a, "pairwise_distances");
+  require_defined(b, "pairwise_distances");
+  require(a.rank() >= 2 && b.rank() >= 2 && a.extent(-1) == b.extent(-1), ErrorCode::kShapeMismatch,
+          "pairwise_distances", "expected rows of one length, (..., N, D) and (..., M, D), got {} and {}",
+          a.spec().str(), b.spec().str());
+  return norm(expand_dims(a, -2) - expand_dims(b, -3), p, {-1});
+}
+
+}  // namespace isochron
