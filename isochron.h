@@ -85,6 +85,7 @@
 #include "isochron/nn/module/residual.h"
 #include "isochron/nn/module/sequential.h"
 #include "isochron/nn/module/summary.h"
+#include "isochron/nn/weights/copy_weights.h"
 #include "isochron/nn/weights/weights.h"
 
 // Optimizers.

@@ -32,9 +32,13 @@ std::optional<NotFinite> find(const std::byte* data, int64_t elems, Bits exponen
     if (!found) {
       int64_t first = begin;
       while (!not_finite<Bits>(load(first), exponent)) ++first;
-      found = NotFinite{first, 0};
+      found = NotFinite{first, 0, 0};
     }
     found->count += bad;
+    for (int64_t i = begin; i < end; ++i) {
+      const auto size = static_cast<Bits>(load(i) << 1);  // without the sign
+      found->nans += size > static_cast<Bits>(exponent << 1);
+    }
   }
   return found;
 }

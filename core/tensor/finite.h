@@ -12,6 +12,7 @@ namespace isochron {
 struct NotFinite {
   int64_t first = 0;  // element in row-major order
   int64_t count = 0;
+  int64_t nans = 0;  // of these, how many are NaN
 };
 
 /// Which of the contiguous elements at `data` are NaN or infinite; none for dtypes that can't be. About as

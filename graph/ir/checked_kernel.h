@@ -9,10 +9,11 @@
 
 namespace isochron::graph {
 
-/// Wraps `kernel`, which computes `node`. Each run throws kNotANumber if a floating-point result holds NaN or
-/// infinity; the error names the node, the op, the result, the number of such elements and the first one.
-/// Results are left as computed. `gpu`: null for CPU kernels; otherwise the host waits for each run and
-/// copies its results.
+/// Wraps `kernel`, which computes `node`. Each run throws kNotANumber if a floating-point result holds NaN,
+/// or infinity although all inputs are finite; the error names the node, the op, the result, the number of
+/// such elements and the first one. So infinities that the program puts in, such as a mask of -infinity,
+/// pass. Results are left as computed. `gpu`: null for CPU kernels; otherwise the host waits for each run and
+/// copies its inputs and results.
 std::unique_ptr<Kernel> checked_kernel(std::unique_ptr<Kernel> kernel, const Node& node,
                                        std::shared_ptr<cuda::Gpu> gpu = nullptr);
 

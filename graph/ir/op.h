@@ -123,7 +123,8 @@ struct OpDef {
   bool random = false;       // two calls with equal inputs are still two draws: exempt from CSE
   bool side_effect = false;  // kept even if nobody reads its result (print, check_numerics)
   bool collective = false;   // all ranks run it in the same order: not in loops and branches; a side effect
-  bool skips_unused_outputs = false;  // the kernel accepts null for an output that nobody reads
+  uint32_t skippable_outputs = 0;  // one bit each: the kernel accepts null for it if nobody reads it
+  static constexpr uint32_t kAllOutputs = ~0U;
   /// For a collective that other nodes needn't wait for: the row that starts it and returns bytes in flight,
   /// and the row that makes the results from these bytes (graph/passes/overlap.cc). Both get the collective's
   /// attributes and, as "pending", what `pending` makes for one call; null: this call isn't split.

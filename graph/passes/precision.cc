@@ -258,11 +258,23 @@ class CastPass {
         instruction.operands[k] = registers[instruction.operands[k]];
       program->code.push_back(instruction);
     }
+    std::unordered_map<uint8_t, uint8_t> rounded;  // registers that are stored in 16 bits, and these
     for (size_t o = 0; o < from.outputs.size(); ++o) {
       ElementProgram::Output output = from.outputs[o];
       output.reg = registers[output.reg];
-      if (facts_[node.outputs[o]].half) output.reg = add_cast(*program, output.reg, dtype_);
+      if (facts_[node.outputs[o]].half) {
+        const auto [found, added] = rounded.try_emplace(output.reg, uint8_t{0});
+        if (added) found->second = add_cast(*program, output.reg, dtype_);
+        output.reg = found->second;
+      }
       program->outputs.push_back(output);
+    }
+    // The largest element must be among those that are stored: its gradient looks for it there.
+    for (ElementProgram::Output& output : program->outputs) {
+      const bool extreme =
+          output.reduced && (output.kind == ReduceKind::kMax || output.kind == ReduceKind::kMin);
+      const auto found = rounded.find(output.reg);
+      if (extreme && found != rounded.end()) output.reg = add_cast(*program, found->second, DType::kF32);
     }
     Attributes attributes;
     attributes.set("program", std::shared_ptr<const AttributeObject>(program));

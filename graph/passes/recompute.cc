@@ -15,7 +15,8 @@ namespace {
 // Rough estimates of a kernel's time; they affect only the order of candidates.
 constexpr double kFlopsPerNs = 100;
 constexpr double kBytesPerNs = 20;
-constexpr size_t kLongestChain = 16;  // nodes recomputed for one value
+constexpr size_t kLongestChain = 16;    // nodes recomputed for one value
+constexpr double kNodesForHalf = 8192;  // from as many on, a round frees half of what is too much
 
 /// Adds copies of nodes, each to run just before a given position of the traced order.
 class Copies {
@@ -163,6 +164,7 @@ struct Candidate {
   const Value* value = nullptr;
   size_t before = 0;  // the position of its next reader
   std::vector<const Node*> chain;
+  size_t bytes = 0;
   double bytes_per_ns = 0;
 };
 
@@ -179,35 +181,59 @@ bool find_chain(const Lives& lives, const Value* value, size_t position, std::ve
   return chain.size() <= kLongestChain;
 }
 
-std::optional<Candidate> best_candidate(const Lives& lives, size_t peak) {
-  std::optional<Candidate> best;
+/// The values alive at `peak` that could be recomputed after it, those first that free the most memory for
+/// their time.
+std::vector<Candidate> candidates_at(const Lives& lives, size_t peak) {
+  std::vector<Candidate> found;
   for (const auto& [value, life] : lives.all()) {
     if (life.to_the_end || life.first >= peak || life.last() <= peak) continue;
     const auto next = std::upper_bound(life.reads.begin(), life.reads.end(), peak);
     if (next != life.reads.begin() && *(next - 1) == peak) continue;  // read at the peak itself
-    Candidate candidate{value, *next, {}, 0};
+    Candidate candidate{value, *next, {}, life.bytes, 0};
     if (!find_chain(lives, value, candidate.before, candidate.chain)) continue;
     double time = 0;
     for (const Node* node : candidate.chain) time += time_of(*node);
     candidate.bytes_per_ns = static_cast<double>(life.bytes) / std::max(time, 1.0);
-    const bool better = !best || candidate.bytes_per_ns > best->bytes_per_ns ||
-                        (candidate.bytes_per_ns == best->bytes_per_ns && value->id < best->value->id);
-    if (better) best = std::move(candidate);
+    found.push_back(std::move(candidate));
   }
-  return best;
+  std::ranges::sort(found, [](const Candidate& a, const Candidate& b) {
+    return a.bytes_per_ns != b.bytes_per_ns ? a.bytes_per_ns > b.bytes_per_ns : a.value->id < b.value->id;
+  });
+  return found;
+}
+
+/// The first candidate, and further ones while together they free less than `enough` bytes. None is computed
+/// from another one, whose lifetime would grow.
+std::vector<Candidate> choose(const Lives& lives, std::vector<Candidate> candidates, size_t enough) {
+  std::vector<Candidate> chosen;
+  std::unordered_set<const Value*> values, read;
+  size_t freed = 0;
+  for (Candidate& candidate : candidates) {
+    if (!chosen.empty() && freed >= enough) break;
+    std::unordered_set<const Value*> inputs;
+    for (const Node* node : candidate.chain)
+      for (const Value* input : node->inputs) inputs.insert(lives.root(input));
+    const auto is_chosen = [&](const Value* value) { return values.contains(value); };
+    if (read.contains(candidate.value) || std::ranges::any_of(inputs, is_chosen)) continue;
+    values.insert(candidate.value);
+    read.insert(inputs.begin(), inputs.end());
+    freed += candidate.bytes;
+    chosen.push_back(std::move(candidate));
+  }
+  return chosen;
 }
 
 /// Reruns the candidate's chain before the next reader of its value. This reader and all later ones read the
 /// new value, also through views.
 class Again {
  public:
-  Again(Graph& graph, const Lives& lives, const Candidate& candidate)
-      : graph_(graph), lives_(lives), candidate_(candidate), copies_(graph) {}
+  /// `lives` are of the first `count` nodes; copies are added behind them.
+  Again(Graph& graph, const Lives& lives, const Candidate& candidate, Copies& copies, size_t count)
+      : graph_(graph), lives_(lives), candidate_(candidate), copies_(copies), count_(count) {}
 
   void run() {
-    const size_t count = graph_.nodes().size();
     for (const Node* node : candidate_.chain) copy(*node);
-    for (size_t i = candidate_.before; i < count; ++i) {
+    for (size_t i = candidate_.before; i < count_; ++i) {
       Node& reader = *graph_.nodes()[i];
       for (size_t k = 0; k < reader.inputs.size(); ++k) {
         if (lives_.root(reader.inputs[k]) == candidate_.value) {
@@ -218,7 +244,6 @@ class Again {
       // Views made after this position already refer to the new value, so their readers need no change.
       if (reader.op->fusion == FusionClass::kView) again_[reader.outputs[0]] = reader.outputs[0];
     }
-    copies_.sort();
   }
 
  private:
@@ -239,7 +264,8 @@ class Again {
   Graph& graph_;
   const Lives& lives_;
   const Candidate& candidate_;
-  Copies copies_;
+  Copies& copies_;
+  size_t count_;
   std::unordered_map<const Value*, Value*> again_;
 };
 
@@ -248,16 +274,23 @@ class Again {
 void recompute_checkpoints(Graph& graph) { Checkpoints(graph).run(); }
 
 size_t recompute_within(Graph& graph, size_t budget_bytes) {
-  size_t bytes = Lives(graph).peak().second;
-  // Each round recomputes one value; when that no longer lowers the peak, nothing more can be gained.
-  for (size_t rounds = graph.nodes().size(); rounds > 0 && bytes > budget_bytes; --rounds) {
+  // Each round recomputes some values that are alive at the peak; without candidates, nothing more can be
+  // gained.
+  for (size_t rounds = graph.nodes().size();; --rounds) {
     const Lives lives(graph);
-    const std::optional<Candidate> candidate = best_candidate(lives, lives.peak().first);
-    if (!candidate) break;
-    Again(graph, lives, *candidate).run();
-    bytes = Lives(graph).peak().second;
+    const auto [peak, bytes] = lives.peak();
+    if (rounds == 0 || bytes <= budget_bytes) return bytes;
+    // One by one gives the best choice, but needs as many rounds. So the more nodes there are, the more
+    // values are chosen in a round: up to half of what is too much.
+    const size_t count = graph.nodes().size();
+    const double share = 0.5 * std::min(1.0, static_cast<double>(count) / kNodesForHalf);
+    const auto enough = static_cast<size_t>(share * static_cast<double>(bytes - budget_bytes));
+    const std::vector<Candidate> chosen = choose(lives, candidates_at(lives, peak), enough);
+    if (chosen.empty()) return bytes;
+    Copies copies(graph);
+    for (const Candidate& candidate : chosen) Again(graph, lives, candidate, copies, count).run();
+    copies.sort();
   }
-  return bytes;
 }
 
 /// Kahn's algorithm. Nodes with side effects stay in the order of their ranks.

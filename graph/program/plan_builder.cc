@@ -317,7 +317,10 @@ class PlanBuilder {
 
   /// Whether this is an output that is never read and that its kernel can leave out.
   bool skipped(const Node& node, const Value* output) const {
-    return node.op->skips_unused_outputs && !read_.contains(output);
+    if (read_.contains(output)) return false;
+    if (node.op->skippable_outputs == OpDef::kAllOutputs) return true;
+    const auto number = std::ranges::find(node.outputs, output) - node.outputs.begin();
+    return ((node.op->skippable_outputs >> number) & 1U) != 0;
   }
 
   int64_t upper_of(const Value* value, int64_t now) const {

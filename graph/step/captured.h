@@ -38,12 +38,12 @@ struct CaptureOptions {
   /// over more signatures than that traces at every call. This is reported once, as an event kNotice
   /// (core/telemetry/log.h), and in `report`.
   size_t max_plans = 16;
-  /// Debug: a call throws kNotANumber at the first op whose result holds NaN or infinity, or if an argument
-  /// or a trainable variable holds NaN or infinity. The error names the op, its layer and, for a gradient op,
-  /// the op that it differentiates. Every op then runs as its own kernel (the only pass that runs is
-  /// `precision`, and memory budgets are ignored), so steps are slower. Assignments made before the throw
-  /// stay. NaNs that the function masks later, for example with `where`, are reported too. The counterpart in
-  /// PyTorch is torch.autograd.set_detect_anomaly.
+  /// Debug: a call throws kNotANumber at the first op whose result holds NaN, or infinity although its inputs
+  /// are finite, or if an argument or a trainable variable holds NaN or infinity. The error names the op, its
+  /// layer and, for a gradient op, the op that it differentiates. Every op then runs as its own kernel (the
+  /// only pass that runs is `precision`, and memory budgets are ignored), so steps are slower. Assignments
+  /// made before the throw stay. NaNs that the function masks later, for example with `where`, are reported
+  /// too. The counterpart in PyTorch is torch.autograd.set_detect_anomaly.
   bool check_numerics = false;
   /// The most bytes the arena may take. Planning throws kOutOfMemory if it needs more.
   size_t max_arena_bytes = size_t{1} << 40;
@@ -121,6 +121,10 @@ inline void append_results(std::vector<Tensor>& results, const Tensor& tensor) {
 inline void append_results(std::vector<Tensor>& results, const std::vector<Tensor>& tensors) {
   results.insert(results.end(), tensors.begin(), tensors.end());
 }
+template <size_t N>
+void append_results(std::vector<Tensor>& results, const std::array<Tensor, N>& tensors) {
+  results.insert(results.end(), tensors.begin(), tensors.end());
+}
 template <typename... Ts>
 void append_results(std::vector<Tensor>& results, const std::tuple<Ts...>& tensors) {
   std::apply([&results](const auto&... tensor) { (append_results(results, tensor), ...); }, tensors);
@@ -159,11 +163,16 @@ std::vector<Tensor> call_with(F& function, std::span<const Tensor> arguments, st
 
 }  // namespace internal
 
-/// A captured C++ function of N tensors that returns void, Tensor, a pair or tuple of tensors, or a vector of
-/// tensors. A call returns the same type with views that are valid until the next call (a vector is returned
-/// as a span).
+/// A captured C++ function of N tensors that returns void, Tensor, a pair, tuple or array of tensors, or a
+/// vector of tensors. A call returns the same type with views that are valid until the next call (a vector is
+/// returned as a span).
 template <typename F>
 class Captured : public CapturedFunction {
+  static_assert(
+      std::is_pointer_v<F> || requires { &F::operator(); },
+      "capture() needs to know how many tensors the function takes: give a lambda's parameters their type, "
+      "as "
+      "in [](const Tensor& x), and let it have one operator()");
   using Traits = internal::FunctionTraits<std::decay_t<F>>;
   using Result = typename Traits::Result;
 

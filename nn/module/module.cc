@@ -161,7 +161,7 @@ void Module::require_entered(uint64_t capture) {
     require(member.child->called_unnamed_in_ != capture, ErrorCode::kCaptureViolation, kind(),
             "'{}' was called in this capture before the module that owns it was entered, so its nodes and "
             "parameters have no path; call the module itself, model(x), and not forward, and begin its other "
-            "methods with `const Scope scope = enter();`",
+            "methods with `const Scope scope = enter();`; a list of modules needs such a module around it",
             member.name);
     member.child->require_entered(capture);
   }

@@ -399,7 +399,7 @@ void register_forward(graph::Registry& registry) {
   op.infer = infer_attention;
   op.gradient = attention_gradient;
   op.precision.full_outputs = 0b10;  // the logs of the sums
-  op.skips_unused_outputs = true;
+  op.skippable_outputs = 0b10;
   op.flops = [](const OpCall& call) { return 4 * forward_shape(call).products(); };
   op.reference = attention_reference;
   for (const Sample& sample : samples()) {

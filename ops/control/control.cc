@@ -239,7 +239,7 @@ void register_control(graph::Registry& registry) {
   while_op.max_inputs = -1;
   while_op.infer = infer_while;
   while_op.gradient = while_gradient;
-  while_op.skips_unused_outputs = true;
+  while_op.skippable_outputs = OpDef::kAllOutputs;
   registry.add(std::move(while_op));
 
   OpDef row_op;

@@ -143,7 +143,7 @@ void register_scan(graph::Registry& registry) {
   op.max_inputs = -1;
   op.infer = infer_scan;
   op.gradient = scan_gradient;
-  op.skips_unused_outputs = true;
+  op.skippable_outputs = OpDef::kAllOutputs;
   op.flops = scan_flops;
   registry.add(std::move(op));
 }

@@ -270,7 +270,7 @@ void register_max(graph::Registry& registry) {
   OpDef op = pooling_row("max_pool", "largest element of each window, and its position in the window");
   op.infer = infer_max;
   op.gradient = max_gradient;
-  op.skips_unused_outputs = true;
+  op.skippable_outputs = OpDef::kAllOutputs;
   op.reference = max_reference;
   for (const PoolingSample& s : pooling_samples()) op.samples.push_back({{{Shape(s.x)}}, s.attributes()});
   op.errors = window_errors();

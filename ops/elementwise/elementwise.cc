@@ -145,6 +145,14 @@ ISOCHRON_OPERATOR(>, greater)
 ISOCHRON_OPERATOR(>=, greater_equal)
 #undef ISOCHRON_OPERATOR
 Tensor operator-(const Tensor& x) { return neg(x); }
+Tensor equal(const Tensor& a, double b) { return equal(a, number_like(b, a)); }
+Tensor not_equal(const Tensor& a, double b) { return not_equal(a, number_like(b, a)); }
+Tensor where(const Tensor& condition, const Tensor& a, double b) {
+  return where(condition, a, number_like(b, a));
+}
+Tensor where(const Tensor& condition, double a, const Tensor& b) {
+  return where(condition, number_like(a, b), b);
+}
 #define ISOCHRON_WITH_NUMBER(name)         \
   Tensor name(const Tensor& a, double b) { \
     const ErrorScope scope(#name);         \

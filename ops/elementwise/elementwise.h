@@ -117,6 +117,10 @@ ISOCHRON_ASSIGNMENT(-)
 ISOCHRON_ASSIGNMENT(*)
 ISOCHRON_ASSIGNMENT(/)
 #undef ISOCHRON_ASSIGNMENT
+Tensor equal(const Tensor& a, double b);
+Tensor not_equal(const Tensor& a, double b);
+Tensor where(const Tensor& condition, const Tensor& a, double b);
+Tensor where(const Tensor& condition, double a, const Tensor& b);
 Tensor pow(const Tensor& a, double b);
 Tensor maximum(const Tensor& a, double b);
 Tensor minimum(const Tensor& a, double b);

@@ -292,7 +292,7 @@ void register_moments(graph::Registry& registry) {
   op.gradient = moments_gradient;
   op.precision.rule = graph::PrecisionRule::kFollow;
   op.precision.full_outputs = 0b11;
-  op.skips_unused_outputs = true;
+  op.skippable_outputs = OpDef::kAllOutputs;
   op.flops = [](const OpCall& call) { return 4.0 * static_cast<double>(call.inputs[0].shape.elems()); };
   op.reference = moments_reference;
   op.tolerance = 10;
@@ -377,6 +377,7 @@ NormalizedBatch normalize(const Tensor& x, int64_t groups, bool batch, const Ten
                           const Tensor& beta, double epsilon) {
   static const graph::OpDef& op = ops::row("group_norm");
   require(epsilon >= 0, ErrorCode::kInvalidArgument, op.name, "epsilon must be >= 0, got {}", epsilon);
+  if (!batch && ops::has_no_rows(x)) return {ops::norm_of_no_rows(x, gamma, beta), {}};
   if (is_half(x.dtype())) {
     const NormalizedBatch wide =
         normalize(ops::in_f32(x), groups, batch, ops::in_f32(gamma), ops::in_f32(beta), epsilon);

@@ -251,6 +251,7 @@ Tensor normalize_rows(const Tensor& x, const Tensor& gamma, const Tensor& beta, 
     return cast(normalize_rows(ops::in_f32(x), ops::in_f32(gamma), ops::in_f32(beta), epsilon, centered),
                 x.dtype());
   }
+  if (ops::has_no_rows(x)) return ops::norm_of_no_rows(x, gamma, beta);
   std::vector<Tensor> inputs{x};
   if (gamma.defined()) inputs.push_back(gamma);
   if (gamma.defined() && beta.defined()) inputs.push_back(beta);

@@ -22,7 +22,7 @@ inline graph::OpDef normalization_row(std::string name, std::string summary, boo
   op.precision.full_inputs = gradient ? +[](const graph::Attributes&) { return 0b10110U; }
                                       : +[](const graph::Attributes&) { return 0b110U; };
   op.precision.full_outputs = 0b110;
-  op.skips_unused_outputs = true;
+  op.skippable_outputs = graph::OpDef::kAllOutputs;
   op.may_alias = [](const graph::OpCall& call, int output, int input) {
     return output == 0 && call.inputs[static_cast<size_t>(input)].shape == call.inputs[0].shape;
   };
@@ -35,5 +35,15 @@ inline graph::OpDef normalization_row(std::string name, std::string summary, boo
 
 /// An undefined tensor stays one.
 inline Tensor in_f32(const Tensor& x) { return x.defined() ? cast(x, DType::kF32) : x; }
+
+/// Whether x is (..., D) with no rows, for which there is nothing to compute.
+inline bool has_no_rows(const Tensor& x) {
+  return x.defined() && x.rank() >= 2 && x.elems() == 0 && x.extent(-1) > 0;
+}
+/// The result for such an x. Gradients of gamma and beta are 0.
+inline Tensor norm_of_no_rows(const Tensor& x, const Tensor& gamma, const Tensor& beta) {
+  const Tensor scaled = gamma.defined() ? x * gamma : x;
+  return beta.defined() ? scaled + beta : scaled;
+}
 
 }  // namespace isochron::ops

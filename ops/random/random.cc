@@ -276,7 +276,14 @@ Generator& generator_of(const ElementDraws& draws) {
 }  // namespace
 
 Generator& default_generator() {
-  if (const ElementDraws* draws = ElementDraws::current()) return generator_of(*draws);
+  if (const ElementDraws* draws = ElementDraws::current()) {
+    require(
+        graph::Capture::current() == nullptr, ErrorCode::kCaptureViolation, "random",
+        "a function that draws can't be captured in a map, where every element has random numbers of its "
+        "own: its "
+        "plan would go on drawing this one's; call the plain function in the map, or draw from a Generator");
+    return generator_of(*draws);
+  }
   static auto* const generator = new Generator(0);
   return *generator;
 }

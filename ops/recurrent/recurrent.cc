@@ -230,7 +230,7 @@ void add_layer(graph::Registry& registry, std::string_view name, std::string_vie
   op.infer = infer_recurrent;
   op.gradient = recurrent_gradient;
   op.precision.rule = graph::PrecisionRule::kLow;
-  op.skips_unused_outputs = true;
+  op.skippable_outputs = OpDef::kAllOutputs;
   op.flops = recurrent_flops;
   op.reference = recurrent_reference;
   op.samples = recurrent_samples(op);
@@ -245,7 +245,7 @@ void add_layer(graph::Registry& registry, std::string_view name, std::string_vie
   gradient.infer = infer_recurrent_gradient;
   gradient.gradient = gradient_of_gradient;
   gradient.precision.rule = graph::PrecisionRule::kLow;
-  gradient.skips_unused_outputs = true;
+  gradient.skippable_outputs = OpDef::kAllOutputs;
   gradient.flops = recurrent_flops;
   gradient.reference = recurrent_gradient_reference;
   gradient.samples = recurrent_gradient_samples(op);

@@ -266,7 +266,7 @@ void register_cumulative(graph::Registry& registry) {
                         largest ? "largest element so far along an axis, and its position"
                                 : "smallest element so far along an axis, and its position",
                         -2, 2, 1, false);
-    op.skips_unused_outputs = true;
+    op.skippable_outputs = OpDef::kAllOutputs;
     add_cumulative(registry, std::move(op), infer_extreme, cumulative_extreme_gradient,
                    largest ? extreme_reference<true> : extreme_reference<false>, kNumbers);
   }

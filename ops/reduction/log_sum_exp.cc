@@ -28,10 +28,9 @@ std::vector<TensorSpec> infer(const OpCall& call) {
 
 /// g e^(x - y), which is 0 at -inf also where y is -inf, with all its gradients.
 std::vector<Tensor> gradient(const GradientCall& call) {
-  const Tensor& x = call.inputs[0];
-  const Tensor never = scalar(-kInfinity, x.dtype());
-  const Tensor log_share = where(equal(x, never), never, x - as_column(call.outputs[0]));
-  return {as_column(call.output_gradients[0]) * exp(log_share)};
+  const Tensor& y = call.outputs[0];
+  const Tensor finite = where(equal(y, -kInfinity), 0, y);
+  return {as_column(call.output_gradients[0]) * exp(call.inputs[0] - as_column(finite))};
 }
 
 Values log_sum_exp_reference(const OpCall& call, std::span<const TensorSpec>, const Values& inputs) {

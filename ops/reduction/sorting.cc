@@ -74,7 +74,7 @@ void register_sorting(graph::Registry& registry) {
   op.summary = "the k largest or smallest elements along an axis in order, and their positions";
   op.infer = infer_top_k;
   op.gradient = top_k_gradient;
-  op.skips_unused_outputs = true;
+  op.skippable_outputs = OpDef::kAllOutputs;
   op.flops = top_k_flops;
   op.reference = top_k_reference;
   op.dtypes = {DType::kF64, DType::kF32, DType::kF16, DType::kBF16,

@@ -287,6 +287,7 @@ Tensor narrow(const Tensor& x, int64_t axis, int64_t start, int64_t count) {
   std::fill(steps.begin(), steps.end(), 1);
   Shape shape = x.shape();
   const int at = normalize_axis(axis, x.rank(), "narrow");
+  if (start < 0) start += shape[at];
   require(count >= 0 && start >= 0 && start <= shape[at] - count, ErrorCode::kOutOfRange, "narrow",
           "axis {}: {} elements from {} on are not within [0, {}) of {}; bounds are not clipped", axis, count,
           start, shape[at], x.spec().str());

@@ -15,7 +15,8 @@ namespace isochron {
 /// lengths.
 inline constexpr int64_t kSliceEnd = INT64_MAX;
 Tensor slice(const Tensor& x, const Dims& starts, const Dims& stops, const Dims& steps = {});
-/// Elements [start, start + count) of one axis. Throws kOutOfRange for the axis and the bounds.
+/// Elements [start, start + count) of one axis; a negative start counts from the end. Throws kOutOfRange for
+/// the axis and the bounds.
 Tensor narrow(const Tensor& x, int64_t axis, int64_t start, int64_t count);
 /// Joins tensors of one dtype, equal in all axes but `axis` (PyTorch's cat). Throws kShapeMismatch,
 /// kDtypeMismatch, kOutOfRange for the axis, kInvalidArgument for an empty list.

@@ -63,6 +63,20 @@ ROWS = [
     ("unseen-queries-divide-by-zero", "ops/attention/attention.cc", "1.0 / positive(sums)", "1.0 / sums", "ops", "AttentionMask.*"),
     ("one-mask-for-all-groups-of-heads", "ops/attention/attention.cc", "const bool each = mask.extent(1) > 1;",
      "const bool each = mask.extent(1) > s.heads;", "ops", "Composed.*"),
+    ("extremes-of-what-isnt-stored", "graph/passes/precision.cc", "output.reduced && (output.kind == ReduceKind::kMax", "false && (output.kind == ReduceKind::kMax",
+     "graph", "Precision.TheLargest*"),
+    ("attention-without-a-result", "ops/attention/attention.cc", "op.skippable_outputs = 0b10;", "op.skippable_outputs = 0b11;", "ops",
+     "Registry/SampledOp.Captured*/attention"),
+    ("infinities-put-in-are-faults", "graph/ir/checked_kernel.cc", "if (!found || (given && found->nans == 0)) continue;", "if (!found) continue;",
+     "nn", "CheckNumerics.*"),
+    ("nans-of-infinities-pass", "graph/ir/checked_kernel.cc", "(given && found->nans == 0)", "given", "nn", "CheckNumerics.*"),
+    ("nans-arent-told-from-infinities", "core/tensor/finite.cc", "found->nans += size > static_cast<Bits>(exponent << 1);", "found->nans += size > 0;",
+     "nn", "CheckNumerics.*"),
+    ("maps-capture-one-elements-draws", "ops/random/random.cc", "graph::Capture::current() == nullptr, ErrorCode::kCaptureViolation, \"random\"",
+     "true, ErrorCode::kCaptureViolation, \"random\"", "nn", "Seed.WhatIsCaptured*"),
+    ("targets-follow-at-once", "nn/weights/copy_weights.cc", "here + (there - here) * share", "here + (there - here)", "nn", "CopyWeights.*"),
+    ("buffers-arent-copied", "nn/weights/copy_weights.cc", "  for (const auto& [source, target] : of_buffers) target.assign(source.tensor());\n", "", "nn", "CopyWeights.*"),
+    ("norms-of-no-rows-forget-gamma", "ops/normalization/normalization_row.h", "gamma.defined() ? x * gamma : x", "gamma.defined() ? stop_gradient(x * gamma) : x", "ops", "NormsOfNoRows.*"),
 ]
 
 

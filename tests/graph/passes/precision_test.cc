@@ -224,6 +224,39 @@ TEST(Precision, LossAndGradientsAreCloseToThoseInF32) {
   }
 }
 
+TEST(Precision, TheLargestElementIsAmongThoseThatAreStored) {
+  const Tensor x = random_tensor({4, 10, 6}, 1), w = random_tensor({6, 32}, 2), v = random_tensor({32, 3}, 3);
+  const auto gradient = [&](const auto& pooled, const auto& activated, const PassOptions& options) {
+    auto step = capture(
+        [&](const Tensor& in, const Tensor& kernel) {
+          const Tensor loss = sum(square(matmul(pooled(activated(matmul(in, kernel))), v)));
+          return gradients(loss, {kernel})[0];
+        },
+        CaptureOptions{.passes = options});
+    return step(x, w).to_vector();
+  };
+  const auto same = [](const Tensor& y) { return y; };
+  const auto curved = [](const Tensor& y) { return gelu(y) * 0.7; };
+  const auto largest = [](const Tensor& y) { return max(y, {1}); };
+  const auto smallest = [](const Tensor& y) { return min(y, {1}); };
+  const auto by_softmax = [](const Tensor& y) {
+    const Tensor e = exp(y - max(y, {1}, true));
+    return sum(y * e / sum(e, {1}, true), {1});
+  };
+  const auto check = [&](const auto& pooled, const auto& activated) {
+    const std::vector<double> exact = gradient(pooled, activated, {});
+    const double most = *std::ranges::max_element(exact);
+    for (const Precision precision : {Precision::kMixedBf16, Precision::kMixedF16}) {
+      const std::vector<double> got = gradient(pooled, activated, mixed(precision));
+      for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], exact[i], 0.15 * most) << i;
+    }
+  };
+  check(largest, same);
+  check(largest, curved);
+  check(smallest, curved);
+  check(by_softmax, curved);
+}
+
 TEST(Precision, EveryPassMayBeLeftOut) {
   const std::vector<Tensor> want = run_network({});
   for (const char* left_out : {"simplify", "cse", "fuse", "dead_code", "fold_constants"}) {

@@ -373,5 +373,12 @@ TEST(CapturedFunction, EmptyAndScalarTensors) {
   EXPECT_EQ(d.item<int>(), 9);
 }
 
+TEST(CapturedFunction, ReturnsArrays) {
+  auto step = capture([](const Tensor& x) { return std::array{x + 1.0, x + 2.0, x + 3.0}; });
+  const std::array<Tensor, 3> results = step(vec({1}));
+  EXPECT_THAT(results[0].to_vector(), ElementsAre(2));
+  EXPECT_THAT(results[2].to_vector(), ElementsAre(4));
+}
+
 }  // namespace
 }  // namespace isochron

@@ -8,6 +8,8 @@
 #include "isochron/data/images/image_ops.h"
 #include "isochron/data/pipeline/dataset.h"
 #include "isochron/data/stages/combine.h"
+#include "isochron/graph/capture/apply.h"
+#include "isochron/graph/step/captured.h"
 #include "isochron/nn/layers/layers.h"
 #include "isochron/nn/models/gpt.h"
 #include "isochron/nn/module/sequential.h"
@@ -16,6 +18,7 @@
 #include "isochron/ops/shape/creation.h"
 #include "isochron/ops/shape/slicing.h"
 #include "isochron/optim/optimizers.h"
+#include "support/expect_error.h"
 
 namespace isochron::nn {
 namespace {
@@ -183,6 +186,23 @@ TEST(Seed, AnOptimizersNoiseIsThatOfTheSeedItWasMadeUnder) {
   };
   EXPECT_EQ(first_step(1, 1), first_step(1, 2));
   EXPECT_NE(first_step(1, 1), first_step(2, 1));
+}
+
+TEST(Seed, WhatIsCapturedInAMapMustNotDraw) {
+  auto noisy = capture([](const Tensor& x) { return x + random_normal({1}); });
+  const auto read = [&] {
+    auto dataset = data::from_tensor_slices(zeros({4})).map([&](const Tensor& x) { return copy(noisy(x)); });
+    for (auto& element : dataset) static_cast<void>(element);
+  };
+  EXPECT_ERROR(read(), ErrorCode::kCaptureViolation, "a function that draws can't be captured in a map");
+  random::Generator own(1);
+  auto with_its_own =
+      capture([&](const Tensor& x) { return x + random_normal({1}, 0, 1, DType::kF32, own); });
+  auto drawn =
+      data::from_tensor_slices(zeros({4})).map([&](const Tensor& x) { return copy(with_its_own(x)); });
+  std::set<double> numbers;
+  for (auto& element : drawn) numbers.insert(std::get<0>(element).to_vector()[0]);
+  EXPECT_EQ(numbers.size(), 4u);
 }
 
 }  // namespace

@@ -6,13 +6,18 @@
 #include "isochron/autograd/autograd.h"
 #include "isochron/graph/step/captured.h"
 #include "isochron/nn/layers/layers.h"
+#include "isochron/nn/losses/ctc.h"
 #include "isochron/nn/losses/losses.h"
+#include "isochron/ops/attention/attention.h"
 #include "isochron/ops/control/control.h"
 #include "isochron/ops/control/scan.h"
 #include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/reduction/cumulative.h"
 #include "isochron/ops/reduction/reduction.h"
+#include "isochron/ops/reduction/softmax.h"
 #include "isochron/ops/shape/creation.h"
 #include "isochron/ops/shape/shape_ops.h"
+#include "isochron/ops/shape/slicing.h"
 #include "isochron/optim/optimizers.h"
 #include "support/expect_error.h"
 #include "support/near.h"
@@ -173,6 +178,50 @@ TEST(CheckNumerics, AHealthyStepTrainsAsWithoutIt) {
     };
     EXPECT_TRUE(near(losses(checked_net, true), losses(plain_net, false), 1e-2));
   }
+}
+
+TEST(CheckNumerics, InfinitiesThatWerePutInPass) {
+  const CaptureOptions checking{.check_numerics = true};
+  const Tensor x = from_vector({2, 3}, {1, 2, 3, 4, 5, 6}), seen = x > 1.5;
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  auto masked = capture(
+      [&](const Tensor& in) { return softmax(masked_fill(in, logical_not(seen), -kInfinity)); }, checking);
+  EXPECT_EQ(masked(x).to_vector()[0], 0);
+  auto padded = capture(
+      [](const Tensor& in) {
+        return max(pad(in, {0, 1}, {0, 1}, -kInfinity), {1});
+      },
+      checking);
+  EXPECT_EQ(padded(x).to_vector(), (std::vector<double>{3, 6}));
+  auto attended = capture(
+      [&](const Tensor& in) {
+        const Tensor q = reshape(in, {1, 2, 1, 3}), mask = from_vector({2, 2}, {1, 0, 1, 1}, DType::kBool);
+        return gradients(sum(square(attention(q, q, q, {.mask = mask}))), {in})[0];
+      },
+      checking);
+  EXPECT_NO_THROW(attended(x));
+  auto summed = capture(
+      [](const Tensor& in) { return gradients(sum(log_cumulative_sum_exp(in, 1)), {in})[0]; }, checking);
+  EXPECT_NO_THROW(summed(x));
+  const Tensor lengths = from_vector({1}, {4}, DType::kI64),
+               labels = from_vector({1, 2}, {1, 2}, DType::kI64);
+  auto aligned = capture(
+      [&](const Tensor& in) {
+        return gradients(ctc_loss(log_softmax(in), labels, lengths, from_vector({1}, {2}, DType::kI64)),
+                         {in})[0];
+      },
+      checking);
+  EXPECT_NO_THROW(aligned(ones({1, 4, 3})));
+  // What makes an infinity or NaN of them is named all the same.
+  auto overflows = capture([](const Tensor& in) { return exp(in * 100.0) + 1.0; }, checking);
+  EXPECT_THAT(error_of([&] { overflows(x); }), HasSubstr("[exp]"));
+  auto differs = capture(
+      [&](const Tensor& in) {
+        const Tensor hidden = masked_fill(in, seen, kInfinity);
+        return hidden - hidden;
+      },
+      checking);
+  EXPECT_THAT(error_of([&] { differs(x); }), HasSubstr("[sub]"));
 }
 
 }  // namespace

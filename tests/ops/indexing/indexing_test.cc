@@ -44,6 +44,8 @@ TEST(Slice, RefusesToClip) {
   EXPECT_ERROR(slice(x, {0}, {6}, {0}), ErrorCode::kInvalidArgument, "step is 0");
   EXPECT_ERROR(slice(x, {0, 0}, {1, 1}), ErrorCode::kInvalidArgument, "starts (0, 0)");
   EXPECT_ERROR(narrow(x, 0, 4, 3), ErrorCode::kOutOfRange, "3 elements from 4");
+  EXPECT_ERROR(narrow(x, 0, -7, 1), ErrorCode::kOutOfRange, "bounds are not clipped");
+  EXPECT_EQ(narrow(x, 0, -2, 2).to_vector(), (Values{4, 5}));
 }
 
 TEST(Stack, AddsAnAxisThatSplitTakesAway) {

@@ -11,6 +11,7 @@
 #include "isochron/data/formats/npy.h"
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/normalization/normalization.h"
+#include "isochron/ops/reduction/reduction.h"
 #include "isochron/ops/shape/creation.h"
 #include "support/expect_error.h"
 #include "support/near.h"
@@ -254,6 +255,23 @@ TEST(GroupNorm, RefusesWrongCalls) {
   EXPECT_ERROR(instance_norm(Tensor(), {}, {}), ErrorCode::kShapeMismatch, "undefined");
   EXPECT_ERROR(batch_norm(x, ones({3}), {}), ErrorCode::kShapeMismatch, "input 1 must be");
   EXPECT_ERROR(batch_norm(ones({0, 4}), {}, {}), ErrorCode::kShapeMismatch, "no elements");
+}
+
+TEST(NormsOfNoRows, AreEmptyAndTheirParametersHaveGradientsOfZero) {
+  const Tensor gamma = ones({4}), beta = ones({4}), x = zeros({0, 3, 4});
+  using OfInput = std::function<Tensor(const Tensor&)>;
+  const OfInput norms[] = {[&](const Tensor& in) { return layer_norm(in, gamma, beta); },
+                           [&](const Tensor& in) { return group_norm(in, 2, gamma, beta); },
+                           [&](const Tensor& in) { return instance_norm(in, gamma, beta); },
+                           [&](const Tensor& in) { return rms_norm(in, gamma) + beta; }};
+  for (const OfInput& norm : norms) {
+    GradientTape tape;
+    const Tensor y = norm(x);
+    EXPECT_EQ(y.shape(), x.shape());
+    for (const Tensor& gradient : tape.gradient(sum(y), {gamma, beta}))
+      EXPECT_EQ(gradient.to_vector(), std::vector<double>(4, 0));
+  }
+  EXPECT_ERROR(layer_norm(zeros({2, 0}), {}, {}), ErrorCode::kShapeMismatch, "no elements");
 }
 
 }  // namespace

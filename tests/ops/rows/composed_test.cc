@@ -161,6 +161,16 @@ TEST(Distances, OfRowsThatAreZeroOrEqual) {
                "expected rows of one length, (..., N, D) and (..., M, D), got f32(2, 3) and f32(2, 4)");
 }
 
+TEST(NumbersAmongTensors, StandForTensorsOfTheOthersDtype) {
+  const Tensor x = from_vector({3}, {1, -2, 0}, DType::kI32);
+  EXPECT_EQ(equal(x, 0).to_vector(), (Values{0, 0, 1}));
+  EXPECT_EQ(not_equal(x, -2).to_vector(), (Values{1, 0, 1}));
+  EXPECT_EQ(where(x > 0.0, x, 7).to_vector(), (Values{1, 7, 7}));
+  EXPECT_EQ(where(x > 0.0, 7, x).to_vector(), (Values{7, -2, 0}));
+  EXPECT_EQ(where(x > 0.0, x, 7).dtype(), DType::kI32);
+  EXPECT_ERROR(where(x > 0.0, x, 0.5), ErrorCode::kDtypeMismatch, "0.5");
+}
+
 TEST(CompoundAssignment, MakesTheHandleReferToANewTensor) {
   Tensor x = from_vector({2}, {1, 2});
   const Tensor before = x;

@@ -371,6 +371,20 @@ Findings check_captured(const OpDef& op) {
         CapturedFunction plain(traced, without_passes());
         compare_bits(findings, what + ", captured without passes", call_captured(plain, inputs), eager);
         compare_bits(findings, what + ", replayed", call_captured(plain, inputs), eager);
+        for (size_t i = 0; eager.size() > 1 && i < eager.size(); ++i) {
+          CapturedFunction alone(
+              [&](std::span<const Tensor> arguments) { return std::vector{traced(arguments)[i]}; },
+              without_passes());
+          compare_bits(findings, fmt::format("{}, output {} read alone", what, i),
+                       call_captured(alone, inputs), std::vector{eager[i]});
+        }
+        CapturedFunction unread(
+            [&](std::span<const Tensor> arguments) {
+              static_cast<void>(traced(arguments));
+              return std::vector<Tensor>{};
+            },
+            without_passes());
+        call_captured(unread, inputs);
         CapturedFunction optimized(traced, {});
         const std::vector<Tensor> results = call_captured(optimized, inputs);
         CapturedFunction folded(

@@ -17,7 +17,8 @@ Findings check_reference(const graph::OpDef& op);
 Findings check_strided(const graph::OpDef& op);
 /// A second run gives the same bits.
 Findings check_repeatable(const graph::OpDef& op);
-/// Captured equals eager: bit for bit with passes off, within tolerance with passes on, and when folded.
+/// Captured equals eager: bit for bit with passes off, also if only one of the outputs is read; within
+/// tolerance with passes on, and when folded.
 Findings check_captured(const graph::OpDef& op);
 /// Calls on tensors stored in 16 bits (graph/ir/half_storage.h) against the same in f32 on the rounded
 /// numbers, with results in 16 bits and in f32; for rows that follow or are low under mixed precision.
