@@ -71,6 +71,16 @@ std::vector<Tensor> others_behind(const Tensor& loss, std::span<const Variable> 
   return others;
 }
 
+/// If `loss` was computed from a result of a captured function outside of it: "the next call of captured
+/// 'f'", which would replace that result. Empty otherwise.
+std::string captured_behind(const GradientTape& tape, const Tensor& loss) {
+  for (const Tensor& leaf : tape.leaves(loss)) {
+    std::string owner = leaf.storage()->owner();
+    if (owner.starts_with("the next call of captured")) return owner;
+  }
+  return "";
+}
+
 /// Throws an error that names the variables in `others` that have a gradient.
 void refuse_untrained(std::span<const Tensor> others, std::span<const Tensor> gradients, size_t given) {
   constexpr size_t kNamed = 8;
@@ -203,13 +213,20 @@ void Optimizer::minimize(const Tensor& loss, std::span<const Variable> parameter
   // A large number of rows can't be represented in 16 bits; the gradients of f32 parameters can hold it.
   const bool rows_later = sums_rows() && is_half(loss.dtype());
   const Tensor target = sums_rows() && !rows_later ? scaled(loss) * cast(rows, loss.dtype()) : scaled(loss);
-  const std::vector<Tensor> found =
-      graph::Capture::current() ? gradients(target, sources) : tape->gradient(target, sources);
+  const bool eager = !graph::Capture::current();
+  const std::string opaque = eager && entries_.empty() ? captured_behind(*tape, loss) : "";
+  const std::vector<Tensor> found = !eager ? gradients(target, sources) : tape->gradient(target, sources);
   refuse_untrained(others, std::span(found).last(others.size()), parameters.size());
   std::vector<Tensor> by_parameter(parameters.size());
   for (size_t i = 0, next = 0; i < parameters.size(); ++i) {
     if (!parameters[i].trainable()) continue;
     by_parameter[i] = found[next++];
+    require(by_parameter[i].defined() || opaque.empty() || options_.allow_unused, ErrorCode::kInvalidArgument,
+            "minimize",
+            "parameter '{}' has no gradient: the loss is computed from a result that {} replaces, and a "
+            "GradientTape "
+            "doesn't see into captured functions; call minimize inside the captured function",
+            parameters[i].name(), opaque);
     if (rows_later && by_parameter[i].defined())
       by_parameter[i] = by_parameter[i] * cast(rows, by_parameter[i].dtype());
   }

@@ -307,5 +307,17 @@ TEST(TrainedParameters, GroupsAndFiltersMustHoldForSome) {
   EXPECT_EQ(good.step_count(), 1);
 }
 
+TEST(TrainedParameters, BehindACapturedFunctionNeedTheirStepInside) {
+  const Variable w(ones({3, 1}), "w");
+  auto forward = capture([&](const Tensor& x) { return matmul(x, w); });
+  Sgd sgd;
+  GradientTape tape;
+  const Tensor loss = mean(square(forward(ones({2, 3}))));
+  EXPECT_ERROR(
+      sgd.minimize(loss, std::vector{w}), ErrorCode::kInvalidArgument,
+      "parameter 'w' has no gradient: the loss is computed from a result that the next call of captured "
+      "'step' replaces, and a GradientTape doesn't see into captured functions");
+}
+
 }  // namespace
 }  // namespace isochron::optim

@@ -11,6 +11,7 @@
 #include "isochron/optim/optimizers.h"
 #include "isochron/train/loop/trainer.h"
 #include "support/expect_error.h"
+#include "support/notices.h"
 
 namespace isochron::train {
 namespace {
@@ -163,6 +164,32 @@ TEST(TrainerAccumulation, AStepAllocatesNothing) {
   EXPECT_EQ(recorder.totals().iterations, 4 * 4);
   EXPECT_EQ(recorder.totals().heap_allocations, 0);
   EXPECT_EQ(fixture.optimizer.step_count(), 5 * 2);
+}
+
+TEST(TrainerLossScale, SaysThatItSkipsEveryUpdate) {
+  const Variable w(ones({1}), "w");
+  optim::Sgd optimizer({.learning_rate = 0.1, .step = {.loss_scale = optim::LossScale::dynamic()}});
+  const auto fit = [&](bool infinite, int epochs) {
+    Trainer trainer({.train =
+                         [&](const data::Element& batch) {
+                           const Tensor x = batch[0] * w.tensor();
+                           const Tensor loss = mean(x) + (infinite ? mean(sqrt(x * 0.0)) : mean(square(x)));
+                           optimizer.minimize(loss, std::vector{w});
+                           return loss;
+                         },
+                     .optimizer = &optimizer});
+    const Notices notices;
+    auto batches = data::from_tensor_slices(ones({6})).batch(1);
+    trainer.fit(batches, {.epochs = epochs, .progress = nullptr});
+    return notices.texts();
+  };
+  EXPECT_THAT(fit(true, 1), testing::IsEmpty()) << "it may still find its scale";
+  EXPECT_THAT(fit(false, 3), testing::IsEmpty());
+  const std::vector<std::string> told = fit(true, 5);
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_THAT(told[0],
+              testing::HasSubstr("updates were skipped and none was made, because their gradients aren't "
+                                 "finite, now at a loss scale of"));
 }
 
 }  // namespace

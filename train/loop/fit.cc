@@ -347,6 +347,28 @@ void Trainer::Fit::read_results_of_all(Results& results) {
   read_results(results);
 }
 
+/// Emits a notice, once, if loss scaling skips one update after another and so hides that nothing is learned.
+void Trainer::Fit::tell_skipped() {
+  constexpr int64_t kMany = 8;  // more than it takes to find the scale
+  const optim::Optimizer* optimizer = trainer_.functions_.optimizer;
+  if (optimizer == nullptr || !optimizer->scales_loss() || updates_ < 0) return;
+  const int64_t updates = optimizer->step_count(), skipped = optimizer->skipped_steps();
+  if (updates != updates_) {
+    updates_ = updates;
+    skipped_ = skipped;
+  } else if (skipped - skipped_ >= kMany) {
+    emit(
+        {EventKind::kNotice, "fit",
+         fmt::format(
+             "the last {} updates were skipped and none was made, because their gradients aren't finite, now "
+             "at a loss scale of {:g}: the model learns nothing. Capture its step with check_numerics to "
+             "find "
+             "the op (graph/step/captured.h), or train in mixed_bf16 or f32",
+             skipped - skipped_, optimizer->loss_scale())});
+    updates_ = -1;
+  }
+}
+
 /// If a callback of one rank ends the training, all ranks end it.
 void Trainer::Fit::agree_on_stop() {
   if (run_.ranks == 1) return;
@@ -425,6 +447,7 @@ void Trainer::Fit::end_epoch() {
   record.steps = run_.step;
   record.step_p50_ns = durations_.quantile(0.5);
   read_results_of_all(record.results);
+  tell_skipped();
   const bool last = run_.epoch >= options_.epochs;
   if (numerics_.snapshot_due() || (last && numerics_.keeps_snapshots())) numerics_.take_snapshot();
   half_done_ = "the end of an epoch";

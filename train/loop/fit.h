@@ -61,6 +61,7 @@ class Trainer::Fit final : public SavableRun {
   void fetch();
   void read_results(Results& results) const;
   void read_results_of_all(Results& results);
+  void tell_skipped();
   const NamedVariables& tallies();
   void merge_averages();
   void agree_on_stop();
@@ -105,7 +106,8 @@ class Trainer::Fit final : public SavableRun {
   double seconds_before_ = 0;  // of the epoch's steps in an earlier process
   int64_t epoch_began_ns_ = 0;
   observe::LogHistogram<uint32_t> durations_;
-  bool counted_ = false;  // steps_per_epoch was given
+  bool counted_ = false;               // steps_per_epoch was given
+  int64_t updates_ = 0, skipped_ = 0;  // under loss scaling: made and skipped when an update was last seen
   std::optional<data::Dataset::Iterator> at_;
   // The data state of a resumed run, until its first step; the iterator has then fetched one more batch.
   std::string resumed_data_;
