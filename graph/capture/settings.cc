@@ -59,7 +59,8 @@ void note_setting(const void* identity, uint64_t changed_in, const TracedSetting
 }
 
 int64_t Setting::read(const TracedSettings::Name& name) const {
-  note_setting(state_.get(), state_->changed_in, name, [state = state_] { return state->value; });
+  if (Capture::current() != nullptr)
+    note_setting(state_.get(), state_->changed_in, name, [state = state_] { return state->value; });
   return state_->value;
 }
 
