@@ -48,6 +48,8 @@ Value* simplified(const Node& node) {
     if (is_op(a, "neg")) return a->producer->inputs[0];
   } else if (name == "cast" || name == "reshape" || name == "broadcast_to") {
     return same_spec(a);
+  } else if (name == "stop_gradient") {
+    return a->producer ? a : nullptr;  // gradients are in the graph by now
   } else if (node.op->fusion == FusionClass::kReduction) {
     return same_spec(a);  // all reduced axes have extent one and are kept
   }

@@ -76,7 +76,10 @@ class CastPass {
   void run() {
     for (const Value* output : graph_.outputs()) facts_[output].pinned = true;
     for (const Update& update : graph_.updates()) facts_[update.value].pinned = true;
-    for (const auto& node : graph_.nodes()) roles_.push_back(role_of(*node));
+    for (const auto& node : graph_.nodes()) {
+      roles_.push_back(role_of(*node));
+      if (node->op->name == "full_precision") facts_[node->outputs[0]].pinned = true;
+    }
     for (size_t i = count_; i-- > 0;) spread_demand(i);
     for (size_t i = 0; i < count_; ++i) choose_storage(i);
     for (size_t i = 0; i < count_; ++i) rewrite(i);

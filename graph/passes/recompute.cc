@@ -283,7 +283,8 @@ size_t recompute_within(Graph& graph, size_t budget_bytes) {
     // One by one gives the best choice, but needs as many rounds. So the more nodes there are, the more
     // values are chosen in a round: up to half of what is too much.
     const size_t count = graph.nodes().size();
-    const double share = 0.5 * std::min(1.0, static_cast<double>(count) / kNodesForHalf);
+    const bool far = bytes / 4 > budget_bytes;  // many must be chosen anyway
+    const double share = far ? 0.5 : 0.5 * std::min(1.0, static_cast<double>(count) / kNodesForHalf);
     const auto enough = static_cast<size_t>(share * static_cast<double>(bytes - budget_bytes));
     const std::vector<Candidate> chosen = choose(lives, candidates_at(lives, peak), enough);
     if (chosen.empty()) return bytes;

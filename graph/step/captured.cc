@@ -211,15 +211,21 @@ void CapturedFunction::Impl::provide_arena(const PlannedCall& call) {
 void CapturedFunction::Impl::plan(PlannedCall& call, const graph::PassOptions& options_of_passes,
                                   int64_t& passed) const {
   const size_t budget = options_of_passes.memory_budget_bytes;
-  constexpr int kAttempts = 5;
+  constexpr int kAttempts = 10;
   const std::unique_ptr<graph::Graph> traced = budget > 0 ? call.graph->clone() : nullptr;
   graph::PassOptions passes = options_of_passes;
   size_t smallest = std::numeric_limits<size_t>::max();
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    if (attempt > 0) {
+    if (attempt == 0) {
+      passes.memory_budget_bytes = 0;  // the plan as it is may do
+    } else if (attempt == 1) {
+      passes.memory_budget_bytes = budget;
+    } else {
       const double scaled = 0.97 * static_cast<double>(passes.memory_budget_bytes) *
-                            static_cast<double>(budget) / static_cast<double>(smallest);
+                            static_cast<double>(budget) / static_cast<double>(call.plan->arena_bytes());
       passes.memory_budget_bytes = attempt + 1 < kAttempts && scaled > 1 ? static_cast<size_t>(scaled) : 1;
+    }
+    if (attempt > 0) {
       call.plan.reset();
       call.graph = traced->clone();
     }

@@ -21,7 +21,7 @@ class PlanTurnover {
   bool told = false;  // a notice has been emitted
 
  private:
-  std::unordered_set<size_t> signatures_;  // hashes
+  std::unordered_set<size_t> signatures_, without_settings_;  // hashes
   size_t traces_ = 0;
   size_t traced_again_ = 0;
   int64_t trace_ns_ = 0;

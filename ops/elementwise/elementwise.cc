@@ -126,6 +126,10 @@ Tensor cast(const Tensor& x, DType dtype) {
   return graph::apply_one(op, {x}, {{"dtype", dtype}});
 }
 
+Tensor full_precision(const Tensor& x) {
+  static const graph::OpDef& op = row("full_precision");
+  return graph::apply_one(op, {x});
+}
 Tensor stop_gradient(const Tensor& x) {
   static const graph::OpDef& op = row("stop_gradient");
   return graph::apply_one(op, {x});
@@ -147,6 +151,10 @@ ISOCHRON_OPERATOR(>=, greater_equal)
 Tensor operator-(const Tensor& x) { return neg(x); }
 Tensor equal(const Tensor& a, double b) { return equal(a, number_like(b, a)); }
 Tensor not_equal(const Tensor& a, double b) { return not_equal(a, number_like(b, a)); }
+Tensor less(const Tensor& a, double b) { return a < b; }
+Tensor less_equal(const Tensor& a, double b) { return a <= b; }
+Tensor greater(const Tensor& a, double b) { return a > b; }
+Tensor greater_equal(const Tensor& a, double b) { return a >= b; }
 Tensor where(const Tensor& condition, const Tensor& a, double b) {
   return where(condition, a, number_like(b, a));
 }

@@ -91,6 +91,10 @@ Tensor gelu_tanh(const Tensor& x);
 Tensor cast(const Tensor& x, DType dtype);
 /// Returns x, but lets no gradient through.
 Tensor stop_gradient(const Tensor& x);
+/// Returns x. Under mixed precision, x and its gradient are stored in f32, which that would otherwise decide
+/// by what reads them: for sums that must not be rounded, as those of a residual stream of many layers. Wrap
+/// each of them: h = full_precision(h + block(h)).
+Tensor full_precision(const Tensor& x);
 
 /// A number is converted to the tensor's dtype. The operators throw kDtypeMismatch if an integer dtype would
 /// drop its fraction, and kOutOfRange if the dtype can't represent it.
@@ -119,6 +123,10 @@ ISOCHRON_ASSIGNMENT(/)
 #undef ISOCHRON_ASSIGNMENT
 Tensor equal(const Tensor& a, double b);
 Tensor not_equal(const Tensor& a, double b);
+Tensor less(const Tensor& a, double b);
+Tensor less_equal(const Tensor& a, double b);
+Tensor greater(const Tensor& a, double b);
+Tensor greater_equal(const Tensor& a, double b);
 Tensor where(const Tensor& condition, const Tensor& a, double b);
 Tensor where(const Tensor& condition, double a, const Tensor& b);
 Tensor pow(const Tensor& a, double b);

@@ -314,10 +314,10 @@ struct Domain {
   double high = 2;
 };
 
-const std::vector<DType> kFloats = {DType::kF64, DType::kF32, DType::kF16, DType::kBF16};
-const std::vector<DType> kNumbers = {DType::kF64,  DType::kF32, DType::kF16,
-                                     DType::kBF16, DType::kI64, DType::kI32};
-const std::vector<DType> kBools = {DType::kBool};
+constexpr std::initializer_list<DType> kFloats = {DType::kF64, DType::kF32, DType::kF16, DType::kBF16};
+constexpr std::initializer_list<DType> kNumbers = {DType::kF64,  DType::kF32, DType::kF16,
+                                                   DType::kBF16, DType::kI64, DType::kI32};
+constexpr std::initializer_list<DType> kBools = {DType::kBool};
 
 OpDef base(std::string_view name, std::string_view summary, ElementOp element, InferFunction infer,
            GradientFunction gradient, graph::ReferenceFunction reference) {

@@ -17,8 +17,8 @@ namespace {
 
 using graph::Attributes;
 
-const std::vector<DType> kNumbers = {DType::kF64,  DType::kF32, DType::kF16,
-                                     DType::kBF16, DType::kI64, DType::kI32};
+constexpr std::initializer_list<DType> kNumbers = {DType::kF64,  DType::kF32, DType::kF16,
+                                                   DType::kBF16, DType::kI64, DType::kI32};
 
 /// `shape` with `axis` replaced by the axes of `by`.
 Shape replace_axis(const Shape& shape, int axis, const Shape& by) {

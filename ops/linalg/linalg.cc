@@ -224,9 +224,12 @@ void add_solve_errors(OpDef& op, const Attributes& attributes) {
       {{{DType::kF32, {3, 3}}, {DType::kF64, {3, 1}}}, attributes, ErrorCode::kDtypeMismatch});
 }
 
-/// a: (..., N, N), columns K of b.
-const std::pair<Shape, int64_t> kSystems[] = {{{1, 1}, 1},     {{4, 4}, 1}, {{2, 3, 3, 3}, 2}, {{70, 70}, 5},
-                                              {{40, 8, 8}, 3}, {{3, 3}, 0}, {{0, 2, 2}, 1}};
+/// a: (..., N, N), columns K of b. A function, because rows may be registered before this file's objects
+/// exist.
+std::vector<std::pair<Shape, int64_t>> systems() {
+  return {{{1, 1}, 1},     {{4, 4}, 1}, {{2, 3, 3, 3}, 2}, {{70, 70}, 5},
+          {{40, 8, 8}, 3}, {{3, 3}, 0}, {{0, 2, 2}, 1}};
+}
 
 void add_triangular_solve(graph::Registry& registry) {
   OpDef op = matrix_row("triangular_solve", "x with a x = b for triangular a", 2, infer_solve,
@@ -235,7 +238,7 @@ void add_triangular_solve(graph::Registry& registry) {
     const Attributes attributes{{"lower", variant % 2 == 0},
                                 {"transpose", variant / 2 % 2 == 1},
                                 {"unit_diagonal", variant / 4 == 1}};
-    for (const auto& [shape, columns] : kSystems) {
+    for (const auto& [shape, columns] : systems()) {
       op.samples.push_back(
           {{triangular_sample(shape), {with_matrix(leading(shape), shape.back(), columns)}}, attributes});
     }
@@ -247,7 +250,7 @@ void add_triangular_solve(graph::Registry& registry) {
 void add_solve(graph::Registry& registry) {
   OpDef op = matrix_row("solve", "x with a x = b", 2, infer_solve, solve_gradient, solve_reference);
   for (const bool transpose : {false, true}) {
-    for (const auto& [shape, columns] : kSystems) {
+    for (const auto& [shape, columns] : systems()) {
       op.samples.push_back({{permuted_sample(shape), {with_matrix(leading(shape), shape.back(), columns)}},
                             {{"transpose", transpose}}});
     }

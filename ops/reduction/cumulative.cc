@@ -169,9 +169,9 @@ std::vector<std::vector<double>> recurrence_reference(const OpCall& call, std::s
 
 double flops(const OpCall& call) { return 2.0 * static_cast<double>(call.inputs[0].shape.elems()); }
 
-const std::vector<DType> kFloats = {DType::kF64, DType::kF32, DType::kF16, DType::kBF16};
-const std::vector<DType> kNumbers = {DType::kF64,  DType::kF32, DType::kF16,
-                                     DType::kBF16, DType::kI64, DType::kI32};
+constexpr std::initializer_list<DType> kFloats = {DType::kF64, DType::kF32, DType::kF16, DType::kBF16};
+constexpr std::initializer_list<DType> kNumbers = {DType::kF64,  DType::kF32, DType::kF16,
+                                                   DType::kBF16, DType::kI64, DType::kI32};
 
 /// A row whose samples are tensors of values in [low, high], along each axis and in both directions.
 OpDef axis_row(std::string name, std::string summary, double low, double high, int inputs, bool exclusive) {

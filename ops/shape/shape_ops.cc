@@ -133,6 +133,19 @@ void register_shapes(graph::Registry& registry) {
   stop.reference = same_elements;
   registry.add(std::move(stop));
 
+  OpDef full;
+  full.name = "full_precision";
+  full.summary = "the value, which mixed precision stores in f32";
+  full.infer = infer_same;
+  full.gradient = [](const GradientCall& call) {
+    return std::vector<Tensor>{graph::apply_one(call.op, {call.output_gradients[0]})};
+  };
+  full.fusion = graph::FusionClass::kView;
+  full.dtypes = any_dtype();
+  full.samples = {{{{{2, 6}}}}};
+  full.reference = same_elements;
+  registry.add(std::move(full));
+
   OpDef transpose_op;
   transpose_op.name = "transpose";
   transpose_op.summary = "axes in another order";

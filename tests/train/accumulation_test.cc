@@ -192,5 +192,34 @@ TEST(TrainerLossScale, SaysThatItSkipsEveryUpdate) {
                                  "finite, now at a loss scale of"));
 }
 
+TEST(TrainerNumerics, ANumberThatOnlyFusedKernelsGiveIsSaidToBeTheirs) {
+  const Variable w(ones({1}), "w");
+  optim::Sgd optimizer;
+  for (const Precision precision : {Precision::kF32, Precision::kMixedBf16}) {
+    int traces = 0;
+    Trainer trainer({.train =
+                         [&](const data::Element& batch) {
+                           // In place of a fault of the library: the step that runs op by op is another one.
+                           const double sign = traces++ == 0 ? -1 : 1;
+                           const Tensor loss = mean(log(batch[0] * w.tensor() * sign));
+                           optimizer.minimize(loss, std::vector{w});
+                           return loss;
+                         },
+                     .optimizer = &optimizer,
+                     .precision = precision,
+                     .weights =
+                         [&] {
+                           return NamedVariables{{"w", w}};
+                         },
+                     .slots = [&] { return slots_of(optimizer); }});
+    auto batches = data::from_tensor_slices(ones({4})).batch(2);
+    EXPECT_ERROR(trainer.fit(batches, {.progress = nullptr}), ErrorCode::kNotANumber,
+                 precision == Precision::kF32
+                     ? "run op by op, the step is finite, so its fused kernels give that number"
+                     : "kernels round in mixed_bf16; try f32");
+    w.assign(ones({1}));
+  }
+}
+
 }  // namespace
 }  // namespace isochron::train

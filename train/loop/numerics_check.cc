@@ -113,7 +113,13 @@ std::string Trainer::NumericsCheck::origin_in(const data::Element& batch) {
     if (error.code() != ErrorCode::kNotANumber) throw;
     return fmt::format("first in {}", error.what());
   }
-  return {};
+  return trainer_.functions_.precision == Precision::kF32
+             ? "run op by op, the step is finite, so its fused kernels give that number"
+             : fmt::format(
+                   "run op by op, the step is finite, so that number comes from how its fused kernels round "
+                   "in {}; "
+                   "try f32",
+                   precision_name(trainer_.functions_.precision));
 }
 
 }  // namespace isochron::train

@@ -257,6 +257,50 @@ TEST(Precision, TheLargestElementIsAmongThoseThatAreStored) {
   check(by_softmax, curved);
 }
 
+TEST(Precision, ASumThatIsPinnedIsNotRounded) {
+  const Tensor x = random_tensor({16, 32}, 1) * 30.0, w = random_tensor({32, 32}, 2) * 0.1;
+  const auto change = [&](bool pinned, const PassOptions& options) {
+    auto step = capture(
+        [&](const Tensor& in) {
+          Tensor h = in;
+          for (int i = 0; i < 3; ++i) {
+            const Tensor next = h + matmul(tanh(h), w) * 0.3;
+            h = pinned ? full_precision(next) : next;
+          }
+          return std::pair(h - in, gradients(sum(square(matmul(h, w))), {in})[0]);
+        },
+        CaptureOptions{.passes = options});
+    const auto [difference, gradient] = step(x);
+    return std::pair(difference.to_vector(), gradient.to_vector());
+  };
+  const auto error = [](const std::vector<double>& got, const std::vector<double>& exact) {
+    double squares = 0, of_errors = 0;
+    for (size_t i = 0; i < got.size(); ++i) {
+      squares += exact[i] * exact[i];
+      of_errors += (got[i] - exact[i]) * (got[i] - exact[i]);
+    }
+    return std::sqrt(of_errors / squares);
+  };
+  const auto exact = change(false, {}), loose = change(false, mixed()), pinned = change(true, mixed());
+  EXPECT_EQ(change(true, {}).first, exact.first);
+  EXPECT_LT(error(pinned.first, exact.first), 0.005);
+  EXPECT_GT(error(loose.first, exact.first), 0.03) << "the sum has the precision of bf16";
+  EXPECT_LT(error(pinned.second, exact.second), 0.01);
+}
+
+TEST(Precision, AStraightThroughEstimateHasTheValueOfItsCode) {
+  const Tensor x = random_tensor({16, 32}, 1), w = random_tensor({32, 32}, 2) * 20.0,
+               code = random_tensor({16, 32}, 3);
+  auto step = capture(
+      [&](const Tensor& in) {
+        const Tensor a = matmul(in, w);
+        return matmul(a + stop_gradient(code - a), w);
+      },
+      CaptureOptions{.passes = mixed()});
+  const std::vector<double> expected = matmul(code, w).to_vector(), got = step(x).to_vector();
+  for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], expected[i], 3) << "of up to 300";
+}
+
 TEST(Precision, EveryPassMayBeLeftOut) {
   const std::vector<Tensor> want = run_network({});
   for (const char* left_out : {"simplify", "cse", "fuse", "dead_code", "fold_constants"}) {

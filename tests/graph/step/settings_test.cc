@@ -160,7 +160,10 @@ TEST(Settings, PlansDroppedBetweenChangesAreTold) {
     step(x);
   }
   remove_event_sink(sink);
-  EXPECT_THAT(notice, HasSubstr("'scaled' keeps 3 plans"));
+  EXPECT_THAT(
+      notice,
+      HasSubstr("'scaled' keeps 3 plans (max_plans) and has met 4 signatures, counted anew under other "
+                "settings (what is trainable"));
 }
 
 }  // namespace

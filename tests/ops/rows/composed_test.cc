@@ -165,6 +165,10 @@ TEST(NumbersAmongTensors, StandForTensorsOfTheOthersDtype) {
   const Tensor x = from_vector({3}, {1, -2, 0}, DType::kI32);
   EXPECT_EQ(equal(x, 0).to_vector(), (Values{0, 0, 1}));
   EXPECT_EQ(not_equal(x, -2).to_vector(), (Values{1, 0, 1}));
+  EXPECT_EQ(greater(x, 0).to_vector(), (Values{1, 0, 0}));
+  EXPECT_EQ(greater_equal(x, 0).to_vector(), (Values{1, 0, 1}));
+  EXPECT_EQ(less(x, 0).to_vector(), (Values{0, 1, 0}));
+  EXPECT_EQ(less_equal(x, 0).to_vector(), (Values{0, 1, 1}));
   EXPECT_EQ(where(x > 0.0, x, 7).to_vector(), (Values{1, 7, 7}));
   EXPECT_EQ(where(x > 0.0, 7, x).to_vector(), (Values{7, -2, 0}));
   EXPECT_EQ(where(x > 0.0, x, 7).dtype(), DType::kI32);
