@@ -22,6 +22,9 @@ struct GroupLimits {
 constexpr GroupLimits kChains = {24, 16, 8};
 constexpr GroupLimits kUpdates = {44, 32, 16};  // for few elements, when the launch cost dominates
 constexpr int64_t kMostUpdatedElems = 4096;     // up to this many take less time than a launch
+/// The most terms of a sum that is nothing else, if it has more elements than that. The terms of a long sum,
+/// such as the gradients of a weight that is used again and again, would all be kept until its end.
+constexpr size_t kMostTerms = 4;
 /// The most groups that a search for a cycle visits before the join is given up. Without a limit, long
 /// unrolled loops take quadratic time: a value of the forward pass reaches nearly everything between itself
 /// and its reader in the backward pass.
@@ -125,10 +128,12 @@ class Fuser {
     const std::vector<size_t> members = merged_members(a, b);
     size_t instructions = 0;
     size_t outputs = 0;
+    bool sums = groups_[b].shape.elems() > kMostUpdatedElems;
     std::unordered_set<const Value*> operands;
     const std::unordered_set<size_t> inside(members.begin(), members.end());
     for (size_t m : members) {
       const Node& node = *nodes_[m];
+      sums = sums && node.op->fusion == FusionClass::kElementwise && node.op->element == ElementOp::kAdd;
       instructions += node.op->fusion == FusionClass::kElementwise;
       outputs += read_outside(node, inside);
       for (const Value* input : node.inputs) {
@@ -141,7 +146,7 @@ class Fuser {
       }
     }
     if (instructions > limits.instructions || operands.size() > limits.operands || outputs > limits.outputs ||
-        instructions + operands.size() > kMaxProgramRegisters)
+        instructions + operands.size() > kMaxProgramRegisters || (sums && operands.size() > kMostTerms))
       return false;
     return groups_[a].rank < groups_[b].rank ? !reaches_around(a, b) : !reaches_around(b, a);
   }

@@ -77,6 +77,11 @@ ROWS = [
     ("targets-follow-at-once", "nn/weights/copy_weights.cc", "here + (there - here) * share", "here + (there - here)", "nn", "CopyWeights.*"),
     ("buffers-arent-copied", "nn/weights/copy_weights.cc", "  for (const auto& [source, target] : of_buffers) target.assign(source.tensor());\n", "", "nn", "CopyWeights.*"),
     ("norms-of-no-rows-forget-gamma", "ops/normalization/normalization_row.h", "gamma.defined() ? x * gamma : x", "gamma.defined() ? stop_gradient(x * gamma) : x", "ops", "NormsOfNoRows.*"),
+    ("all-terms-of-a-sum-are-kept", "graph/passes/fusion.cc", "(sums && operands.size() > kMostTerms)", "(sums && operands.size() > 4 * kMostTerms)",
+     "graph", "Fusion.*"),
+    ("straight-through-estimates-are-rounded", "graph/passes/passes.cc", "return a->producer ? a : nullptr;", "return nullptr;", "graph", "Precision.*"),
+    ("full-precision-isnt-pinned", "graph/passes/precision.cc", 'node->op->name == "full_precision"', 'node->op->name == "half_precision"', "graph", "Precision.*"),
+    ("skipped-updates-arent-told", "train/loop/fit.cc", "skipped - skipped_ >= kMany", "skipped - skipped_ >= kMany * 1000", "train", "TrainerLossScale.*"),
 ]
 
 

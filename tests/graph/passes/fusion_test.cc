@@ -4,6 +4,7 @@
 #include <map>
 
 #include "graph/program/trace.h"
+#include "isochron/autograd/autograd.h"
 #include "isochron/graph/capture/apply.h"
 #include "isochron/graph/step/captured.h"
 #include "isochron/ops/control/debug.h"
@@ -76,6 +77,20 @@ TEST(Fusion, RefusesACycleThroughAnotherGroup) {
     return wide + t * a;
   });
   EXPECT_GE(crossed->node_count(), 3u);
+}
+
+TEST(Fusion, TheTermsOfALongSumArentKeptUntilItsEnd) {
+  const Shape square{128, 128};
+  const auto arena = [&](int uses) {
+    auto step = capture([&](const Tensor& x, const Tensor& w) {
+      Tensor h = x;
+      for (int i = 0; i < uses; ++i) h = tanh(matmul(h, w));
+      return gradients(sum(h), {w})[0];
+    });
+    step(random_normal({4, 128}), random_normal(square, 0, 0.1));
+    return static_cast<double>(step.plan_report().arena_bytes) / static_cast<double>(square.elems() * 4);
+  };
+  EXPECT_LT(arena(16), 7) << "weights";
 }
 
 TEST(Fusion, LongLoopsWhoseSearchesEndEarlyComputeTheSame) {
