@@ -17,6 +17,7 @@
 #include "isochron/core/text/count_text.h"
 #include "isochron/graph/capture/apply.h"
 #include "isochron/graph/capture/capture.h"
+#include "isochron/graph/step/arena_storage.h"
 #include "isochron/memory/allocators/buffer.h"
 #include "isochron/memory/allocators/static_allocator.h"
 #include "isochron/ops/elementwise/elementwise.h"
@@ -75,8 +76,8 @@ std::vector<Tensor> others_behind(const Tensor& loss, std::span<const Variable> 
 /// 'f'", which would replace that result. Empty otherwise.
 std::string captured_behind(const GradientTape& tape, const Tensor& loss) {
   for (const Tensor& leaf : tape.leaves(loss)) {
-    std::string owner = leaf.storage()->owner();
-    if (owner.starts_with("the next call of captured")) return owner;
+    const auto* arena = dynamic_cast<const ArenaStorage*>(leaf.storage().get());
+    if (arena != nullptr) return arena->owner();
   }
   return "";
 }

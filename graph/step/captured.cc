@@ -15,12 +15,12 @@
 #include "isochron/graph/capture/capture.h"
 #include "isochron/graph/capture/variable.h"
 #include "isochron/graph/ir/checked_kernel.h"
+#include "isochron/graph/step/arena_storage.h"
 #include "isochron/graph/step/planned_call.h"
 #include "isochron/graph/step/shortage.h"
 #include "isochron/graph/step/stages.h"
 #include "isochron/graph/step/turnover.h"
 #include "isochron/memory/allocators/buffer.h"
-#include "isochron/memory/allocators/storage_over.h"
 #include "isochron/memory/cuda/gpu.h"
 
 namespace isochron {
@@ -44,18 +44,6 @@ CaptureOptions completed(CaptureOptions options) {
   options.passes.memory_budget_bytes = 0;
   return options;
 }
-
-/// The arena that all plans of a function share, because only one of them runs at a time, so what is in the
-/// caches serves the next call of any signature. Every call makes all views of the previous results stale.
-class ArenaStorage final : public StorageOver {
- public:
-  ArenaStorage(Ref<Storage> memory, std::string name)
-      : StorageOver(std::move(memory)), name_(std::move(name)) {}
-  std::string owner() const override { return fmt::format("the next call of captured '{}'", name_); }
-
- private:
-  std::string name_;
-};
 
 /// Zeroes the memory, so that its pages are touched now and not in the first step.
 Ref<Storage> zeroed_bytes(Device device, size_t bytes, std::string_view tag) {
@@ -206,8 +194,9 @@ void CapturedFunction::Impl::provide_arena(const PlannedCall& call) {
   arena = std::move(longer);
 }
 
-/// Runs the passes on a traced graph and plans it. While the plan exceeds the memory budget (workspaces and
-/// gaps are unknown to the passes), they run again with a smaller one, at last 1. `passed`: when they ended.
+/// Runs the passes on a traced graph and plans it, first without a memory budget. While the plan exceeds the
+/// budget (workspaces and gaps are unknown to the passes), they run again with it and then with smaller ones,
+/// at last 1. `passed`: when they ended.
 void CapturedFunction::Impl::plan(PlannedCall& call, const graph::PassOptions& options_of_passes,
                                   int64_t& passed) const {
   const size_t budget = options_of_passes.memory_budget_bytes;

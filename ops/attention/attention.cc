@@ -130,14 +130,14 @@ class Composition {
   /// Log of the sums, (N, H, T); 0 for queries that see no key.
   Tensor log_sums() const {
     const auto [most, exponentials, sums] = softmax_parts();
-    const Tensor logs = where(sums > 0.0, log(positive(sums)) + most, scalar(0, sums.dtype()));
+    const Tensor logs = where(sums > 0.0, log(positive(sums)) + most, 0);
     return reshape(logs, {s_.batch, s_.heads, s_.queries});
   }
 
   /// (N, T, H, D); 0 for queries that see no key.
   Tensor result() const {
     const auto [most, exponentials, sums] = softmax_parts();
-    const Tensor share = where(sums > 0.0, 1.0 / positive(sums), scalar(0, sums.dtype()));
+    const Tensor share = where(sums > 0.0, 1.0 / positive(sums), 0);
     return ungrouped(matmul(exponentials, v_) * share);
   }
 
@@ -166,7 +166,7 @@ class Composition {
     return {most, exponentials, sum(exponentials, {-1}, true)};
   }
   /// 1 in place of 0, where a gradient would be infinity times 0.
-  static Tensor positive(const Tensor& sums) { return where(sums > 0.0, sums, scalar(1, sums.dtype())); }
+  static Tensor positive(const Tensor& sums) { return where(sums > 0.0, sums, 1); }
   /// The score of an invisible key.
   Tensor nothing_seen() const {
     return constant(full({}, -std::numeric_limits<double>::infinity(), scores_.dtype()));

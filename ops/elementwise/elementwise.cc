@@ -149,12 +149,6 @@ ISOCHRON_OPERATOR(>, greater)
 ISOCHRON_OPERATOR(>=, greater_equal)
 #undef ISOCHRON_OPERATOR
 Tensor operator-(const Tensor& x) { return neg(x); }
-Tensor equal(const Tensor& a, double b) { return equal(a, number_like(b, a)); }
-Tensor not_equal(const Tensor& a, double b) { return not_equal(a, number_like(b, a)); }
-Tensor less(const Tensor& a, double b) { return a < b; }
-Tensor less_equal(const Tensor& a, double b) { return a <= b; }
-Tensor greater(const Tensor& a, double b) { return a > b; }
-Tensor greater_equal(const Tensor& a, double b) { return a >= b; }
 Tensor where(const Tensor& condition, const Tensor& a, double b) {
   return where(condition, a, number_like(b, a));
 }
@@ -166,6 +160,12 @@ Tensor where(const Tensor& condition, double a, const Tensor& b) {
     const ErrorScope scope(#name);         \
     return name(a, number_like(b, a));     \
   }
+ISOCHRON_WITH_NUMBER(equal)
+ISOCHRON_WITH_NUMBER(not_equal)
+ISOCHRON_WITH_NUMBER(less)
+ISOCHRON_WITH_NUMBER(less_equal)
+ISOCHRON_WITH_NUMBER(greater)
+ISOCHRON_WITH_NUMBER(greater_equal)
 ISOCHRON_WITH_NUMBER(pow)
 ISOCHRON_WITH_NUMBER(maximum)
 ISOCHRON_WITH_NUMBER(minimum)

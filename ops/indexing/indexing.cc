@@ -100,8 +100,7 @@ std::vector<Tensor> scatter_gradient(const GradientCall& call) {
   Shape along = indices.shape();  // of the numbers, with axes of extent 1 for those behind `axis`
   for (int64_t i = axis + 1; i < call.inputs[0].rank(); ++i) along.push_back(1);
   const Tensor kept = reshape(equal(gather(last, indices), number), along);
-  return {scatter(dy, indices, nothing, axis), Tensor(),
-          where(kept, gather(dy, indices, axis), scalar(0, dy.dtype()))};
+  return {scatter(dy, indices, nothing, axis), Tensor(), where(kept, gather(dy, indices, axis), 0)};
 }
 
 std::vector<Tensor> scatter_add_gradient(const GradientCall& call) {

@@ -280,8 +280,8 @@ Generator& default_generator() {
     require(
         graph::Capture::current() == nullptr, ErrorCode::kCaptureViolation, "random",
         "a function that draws can't be captured in a map, where every element has random numbers of its "
-        "own: its "
-        "plan would go on drawing this one's; call the plain function in the map, or draw from a Generator");
+        "own: its plan would go on drawing this one's; call the plain function in the map, or draw from a "
+        "Generator");
     return generator_of(*draws);
   }
   static auto* const generator = new Generator(0);

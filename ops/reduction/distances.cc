@@ -33,10 +33,7 @@ Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t axis, double 
   require_defined(a, "cosine_similarity");
   require_defined(b, "cosine_similarity");
   require_epsilon(epsilon, "cosine_similarity");
-  const auto unit = [&](const Tensor& x) {
-    const Tensor wide = in_f32(x);
-    return wide / maximum(norm(wide, 2, {axis}, true), epsilon);
-  };
+  const auto unit = [&](const Tensor& x) { return normalize(in_f32(x), 2, axis, epsilon); };
   require(a.dtype() == b.dtype(), ErrorCode::kDtypeMismatch, "cosine_similarity",
           "{} and {} differ; cast one", a.spec().str(), b.spec().str());
   return cast(sum(unit(a) * unit(b), {axis}), a.dtype());

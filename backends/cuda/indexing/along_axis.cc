@@ -44,6 +44,18 @@ void add_by_columns(LaunchKernel& kernel, const KernelRequest& request) {
   if (apart) kernel.add_loop(request, sums.shape.elems(), fmt::format("put(out0 + i, {}[i]);", kept));
 }
 
+/// Sorts the entries of each line and leaves them, line by line, at the beginning of the workspace. `load` as
+/// in LineSort.
+void sort_into_workspace(LaunchKernel& kernel, const KernelRequest& request, int64_t lines, int64_t count,
+                         std::string load) {
+  LineSort sort{lines, count, count, false, std::move(load), {}};
+  sort.store = fmt::format("static_cast<NarrowEntry*>(workspace)[line * {}ull + place] = entry;", count);
+  const size_t bytes =
+      align_up(checked_mul(static_cast<size_t>(lines * count), sort.entry_bytes()), size_t{16});
+  kernel.need_workspace(bytes);
+  add_line_sort(kernel, request, sort, bytes);
+}
+
 /// Sorts each column's indices together with their places. Then one thread per run of equal indices adds up
 /// their updates.
 void add_by_runs(LaunchKernel& kernel, const KernelRequest& request) {
@@ -58,18 +70,10 @@ void add_by_runs(LaunchKernel& kernel, const KernelRequest& request) {
   if (elems == 0) return;
   const std::string place =  // of an element of a line
       fmt::format("(line / {0}ull * {1}ull + {{}}) * {0}ull + line % {0}ull", from.inner, from.extent);
-  LineSort sort;
-  sort.lines = from.outer * from.inner;
-  sort.count = sort.kept = from.extent;
-  sort.wide = false;
-  sort.load = fmt::format(
-      "NarrowEntry::of(checked_index(in1[{}], {}u, \"put_add_along_axis\"), static_cast<unsigned>(place))",
-      fmt::format(fmt::runtime(place), "place"), counted(request, to.extent));
-  sort.store = fmt::format("static_cast<NarrowEntry*>(workspace)[line * {}ull + place] = entry;", sort.count);
-  const size_t bytes = checked_mul(static_cast<size_t>(elems), sort.entry_bytes());
-  const size_t sorted = (bytes + 15) / 16 * 16;
-  kernel.need_workspace(sorted);
-  add_line_sort(kernel, request, sort, sorted);
+  sort_into_workspace(kernel, request, from.outer * from.inner, from.extent,
+                      fmt::format("NarrowEntry::of(checked_index(in1[{}], {}u, \"put_add_along_axis\"), "
+                                  "static_cast<unsigned>(place))",
+                                  fmt::format(fmt::runtime(place), "place"), counted(request, to.extent)));
   kernel.add_loop(
       request, elems,
       fmt::format(
@@ -128,18 +132,11 @@ std::unique_ptr<graph::Kernel> prepare_scatter_cuda(const KernelRequest& request
   kernel->add_loop(request, to.outer * to.extent * to.inner, "if (out0 != in0) out0[i] = in0[i];",
                    moved_type);
   if (count == 0) return kernel;
-  LineSort sort;
-  sort.lines = 1;
-  sort.count = sort.kept = count;
-  sort.wide = false;
-  sort.load = fmt::format(
-      "NarrowEntry::of(checked_index(in1[place], {}u, \"scatter\"), static_cast<unsigned>(place))",
-      counted(request, to.extent));
-  sort.store = "static_cast<NarrowEntry*>(workspace)[place] = entry;";
-  const size_t bytes = checked_mul(static_cast<size_t>(count), sort.entry_bytes());
-  const size_t sorted = (bytes + 15) / 16 * 16;
-  kernel->need_workspace(sorted);
-  add_line_sort(*kernel, request, sort, sorted);
+  sort_into_workspace(
+      *kernel, request, 1, count,
+      fmt::format(
+          "NarrowEntry::of(checked_index(in1[place], {}u, \"scatter\"), static_cast<unsigned>(place))",
+          counted(request, to.extent)));
   kernel->add_loop(
       request, to.outer * count * to.inner,
       fmt::format(

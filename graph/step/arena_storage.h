@@ -1,0 +1,23 @@
+// The arena in which a captured function's results lie.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "isochron/memory/allocators/storage_over.h"
+
+namespace isochron {
+
+/// The arena that all plans of a function share, because only one of them runs at a time, so what is in the
+/// caches serves the next call of any signature. Every call makes all views of the previous results stale.
+class ArenaStorage final : public StorageOver {
+ public:
+  ArenaStorage(Ref<Storage> memory, std::string name)
+      : StorageOver(std::move(memory)), name_(std::move(name)) {}
+  std::string owner() const override { return fmt::format("the next call of captured '{}'", name_); }
+
+ private:
+  std::string name_;
+};
+
+}  // namespace isochron
