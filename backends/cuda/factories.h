@@ -51,6 +51,8 @@ std::unique_ptr<graph::Kernel> prepare_bernoulli_cuda(const graph::KernelRequest
 std::unique_ptr<graph::Kernel> prepare_scatter_add_cuda(const graph::KernelRequest& request);
 /// Of the updates of one slice the last stays.
 std::unique_ptr<graph::Kernel> prepare_scatter_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_scatter_max_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_scatter_min_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_take_along_axis_cuda(const graph::KernelRequest& request);
 /// Updates of the same element are added in order.
 std::unique_ptr<graph::Kernel> prepare_put_add_along_axis_cuda(const graph::KernelRequest& request);
@@ -61,6 +63,7 @@ std::unique_ptr<graph::Kernel> prepare_argmax_cuda(const graph::KernelRequest& r
 std::unique_ptr<graph::Kernel> prepare_argmin_cuda(const graph::KernelRequest& request);
 /// Stable; NaN is the largest.
 std::unique_ptr<graph::Kernel> prepare_top_k_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_searchsorted_cuda(const graph::KernelRequest& request);
 /// Floats are accumulated in f64.
 std::unique_ptr<graph::Kernel> prepare_cumulative_sum_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_cumulative_product_cuda(const graph::KernelRequest& request);

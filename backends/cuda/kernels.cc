@@ -60,6 +60,8 @@ graph::KernelTable& cuda_kernels() {
             {"gather", prepare_gather_cuda},
             {"scatter_add", prepare_scatter_add_cuda},
             {"scatter", prepare_scatter_cuda},
+            {"scatter_max", prepare_scatter_max_cuda},
+            {"scatter_min", prepare_scatter_min_cuda},
             {"take_along_axis", prepare_take_along_axis_cuda},
             {"put_add_along_axis", prepare_put_add_along_axis_cuda},
             {"embedding_bag", prepare_embedding_bag_cuda},
@@ -68,6 +70,7 @@ graph::KernelTable& cuda_kernels() {
             {"argmax", prepare_argmax_cuda},
             {"argmin", prepare_argmin_cuda},
             {"top_k", prepare_top_k_cuda},
+            {"searchsorted", prepare_searchsorted_cuda},
 
             {"interpolate", prepare_interpolate_cuda},
             {"interpolate_transpose", prepare_interpolate_transpose_cuda},

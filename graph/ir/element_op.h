@@ -30,7 +30,9 @@ namespace isochron::graph {
   X(kNotEqual, "not_equal", 2) X(kLess, "less", 2) X(kLessEqual, "less_equal", 2) \
   X(kGreater, "greater", 2) X(kGreaterEqual, "greater_equal", 2) X(kLogicalAnd, "logical_and", 2) \
   X(kLogicalOr, "logical_or", 2) X(kReluGrad, "relu_grad", 2) X(kGeluGrad, "gelu_grad", 2) \
-  X(kWhere, "where", 3) X(kClip, "clip", 3) X(kMulAdd, "mul_add", 3)
+  X(kWhere, "where", 3) X(kClip, "clip", 3) X(kMulAdd, "mul_add", 3) X(kTan, "tan", 1) \
+  X(kAsin, "asin", 1) X(kAcos, "acos", 1) X(kAtan, "atan", 1) X(kSinh, "sinh", 1) X(kCosh, "cosh", 1) \
+  X(kAsinh, "asinh", 1) X(kAcosh, "acosh", 1) X(kAtanh, "atanh", 1) X(kLgamma, "lgamma", 1)
 // clang-format on
 
 enum class ElementOp : uint8_t {

@@ -1,6 +1,7 @@
 #include "isochron/nn/layers/layers.h"
 
 #include "isochron/graph/passes/precision.h"
+#include "isochron/ops/elementwise/activations.h"
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/elementwise/float8.h"
 #include "isochron/ops/matmul/matmul.h"
@@ -75,5 +76,21 @@ Dropout::Dropout(double rate) : rate_(rate) {
 }
 
 Tensor Dropout::forward(const Tensor& x) { return training() ? dropout(x, rate_) : x; }
+
+Tensor SpatialDropout::forward(const Tensor& x) {
+  require_input(x, kind(), 1);
+  if (!training()) return x;
+  Dims shape = x.shape();
+  for (int axis = 1; axis + 1 < x.rank(); ++axis) shape[axis] = 1;
+  return x * channels_(ones(Shape(shape), x.dtype()));
+}
+
+Tensor PRelu::forward(const Tensor& x) {
+  if (!slope_.defined()) {
+    require_input(x, kind(), 1);
+    slope_ = make_parameter("slope", {x.dtype(), {per_channel_ ? x.extent(-1) : 1}}, initializer_);
+  }
+  return prelu(x, slope_);
+}
 
 }  // namespace isochron::nn

@@ -62,6 +62,37 @@ class Dropout : public Module {
   double rate_;
 };
 
+/// In training, each channel of a sample, the last axis, is 0 everywhere with probability `rate`, and
+/// x / (1 - rate) otherwise (Tompson et al. 2015; PyTorch's Dropout1d to 3d). x: (N, spatial..., C). Outside
+/// training, returns x.
+class SpatialDropout : public Module {
+ public:
+  /// Throws kInvalidArgument unless rate lies in [0, 1).
+  explicit SpatialDropout(double rate) : channels_(rate) {}
+  /// Throws kShapeMismatch for a scalar.
+  Tensor forward(const Tensor& x) override;
+  std::string_view kind() const override { return "spatial_dropout"; }
+
+ private:
+  Dropout channels_;
+};
+
+/// x > 0 ? x : slope x, with a slope that is learned (He et al. 2015).
+class PRelu : public Module {
+ public:
+  /// `per_channel`: one slope for each channel of the last axis; else one for all.
+  explicit PRelu(bool per_channel = false, Initializer initializer = init::constant(0.25))
+      : per_channel_(per_channel), initializer_(std::move(initializer)) {}
+  Tensor forward(const Tensor& x) override;
+  void members(Members& list) override { list("slope", slope_); }
+  std::string_view kind() const override { return "prelu"; }
+
+ private:
+  bool per_channel_;
+  Initializer initializer_;
+  Variable slope_;
+};
+
 /// An activation as a layer of its own.
 class Activate : public Module {
  public:

@@ -1,5 +1,6 @@
 #include "isochron/nn/module/activation.h"
 
+#include "isochron/ops/elementwise/activations.h"
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/reduction/softmax.h"
 
@@ -31,6 +32,14 @@ Tensor activate(const Tensor& x, Activation activation) {
       return sigmoid(x);
     case Activation::kTanh:
       return tanh(x);
+    case Activation::kSoftsign:
+      return softsign(x);
+    case Activation::kHardSigmoid:
+      return hard_sigmoid(x);
+    case Activation::kHardSwish:
+      return hard_swish(x);
+    case Activation::kMish:
+      return mish(x);
     case Activation::kSoftmax:
       return softmax(x);
   }

@@ -21,6 +21,10 @@ enum class Activation : uint8_t {
   kSoftplus,
   kSigmoid,
   kTanh,
+  kSoftsign,
+  kHardSigmoid,
+  kHardSwish,
+  kMish,
   kSoftmax,  // over the last axis
 };
 

@@ -107,6 +107,7 @@ Rules pytorch_rules() {
       renamed("embedding", "embeddings", "weight"),
       renamed("embedding_bag", "embeddings", "weight"),
       renamed("rms_norm", "gamma", "weight"),
+      renamed("prelu", "slope", "weight"),
       renamed("batch_norm", "moving_mean", "running_mean"),
       renamed("batch_norm", "moving_variance", "running_var"),
       read_over("batch_norm", "num_batches_tracked"),

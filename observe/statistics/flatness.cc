@@ -137,18 +137,23 @@ bool within(const ChangeEstimate& estimate, double bound) {
   return estimate.low >= -bound && estimate.high <= bound;
 }
 
+bool surely_beyond(const ChangeEstimate& estimate, double bound) {
+  return estimate.low > bound || estimate.high < -bound;
+}
+
 void decide(FlatnessVerdict& verdict, std::vector<ChangeEstimate> joint) {
   const double bound = verdict.bound;
   const auto beyond_bound = [bound](const ChangeEstimate& e) {
-    return e.asked != Asked::kForFlat && (e.low > bound || e.high < -bound);
+    return e.asked != Asked::kForFlat && surely_beyond(e, bound);
   };
   const auto lesser = [](const ChangeEstimate& a, const ChangeEstimate& b) {
     return std::fabs(a.change) < std::fabs(b.change);
   };
   std::vector<ChangeEstimate> beyond;
   std::ranges::copy_if(joint, std::back_inserter(beyond), beyond_bound);
+  // A change that is known to be beyond the bound isn't flat, even where it isn't sure enough to be growth.
   const auto no_change = [bound](const ChangeEstimate& e) {
-    return e.asked == Asked::kForChange || within(e, bound);
+    return within(e, bound) || (e.asked == Asked::kForChange && !surely_beyond(e, bound));
   };
   if (std::ranges::all_of(verdict.estimates, no_change)) {
     verdict.kind = Flatness::kFlat;
@@ -164,7 +169,7 @@ void decide(FlatnessVerdict& verdict, std::vector<ChangeEstimate> joint) {
     }
   }
   verdict.largest = verdict.kind == Flatness::kFlat ? *std::ranges::max_element(verdict.estimates, lesser)
-                                                    : farthest(verdict.estimates);
+                                                    : farthest(verdict.estimates, bound);
 }
 
 FlatnessVerdict judge_flatness(const FlatnessInput& input, const FlatnessOptions& options) {

@@ -122,6 +122,8 @@ std::string verdict_text(const FlatnessVerdict& verdict);
 
 /// Whether the whole interval lies within the bound.
 bool within(const ChangeEstimate& estimate, double bound);
+/// Whether the whole interval lies above the bound, or below its negative.
+bool surely_beyond(const ChangeEstimate& estimate, double bound);
 /// For other ways of estimating a change: sets `kind`, `estimates` and `largest` from `verdict.estimates` and
 /// the bound. Flat if each of the estimates lies within the bound; otherwise growing or shrinking if one of
 /// the `joint` intervals lies beyond it; otherwise inconclusive.

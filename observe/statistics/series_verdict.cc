@@ -101,7 +101,7 @@ void explain(FlatnessVerdict& verdict, const FlatnessInput& input, const Flatnes
   } else if (verdict.estimates.empty()) {
     verdict.reason = "fewer than four windows";
   } else if (verdict.kind == Flatness::kInconclusive) {
-    const ChangeEstimate& widest = farthest(verdict.estimates);
+    const ChangeEstimate& widest = farthest(verdict.estimates, options.bound);
     verdict.reason = fmt::format("{} may be {} to {}, the bound is {:.1f} %", widest.name,
                                  percent(widest.low), percent(widest.high), 100 * options.bound);
   } else if (verdict.kind == Flatness::kFlat) {
@@ -212,9 +212,10 @@ size_t warmup_end(const FlatnessInput& input, const FlatnessOptions& options) {
 
 std::string percent(double change) { return fmt::format("{:+.2f} %", 100 * change); }
 
-const ChangeEstimate& farthest(std::span<const ChangeEstimate> estimates) {
-  return *std::ranges::max_element(estimates, {}, [](const ChangeEstimate& e) {
-    return e.asked == Asked::kForChange ? 0 : std::max(std::fabs(e.low), std::fabs(e.high));
+const ChangeEstimate& farthest(std::span<const ChangeEstimate> estimates, double bound) {
+  return *std::ranges::max_element(estimates, {}, [bound](const ChangeEstimate& e) {
+    const bool ignored = e.asked == Asked::kForChange && !surely_beyond(e, bound);
+    return ignored ? 0 : std::max(std::fabs(e.low), std::fabs(e.high));
   });
 }
 

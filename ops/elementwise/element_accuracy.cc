@@ -45,6 +45,16 @@ constexpr ElementAccuracy kAccuracies[] = {
     {ElementOp::kMinimum, {}, {}},
     {ElementOp::kAtan2, {1.5}, {1.5}},
     {ElementOp::kGeluGrad, {3, 1.5}, {3, 1.5}},
+    {ElementOp::kTan, {1}, {1}},
+    {ElementOp::kAsin, {1}, {1}},
+    {ElementOp::kAcos, {1}, {1}},
+    {ElementOp::kAtan, {1}, {1}},
+    {ElementOp::kSinh, {2}, {2}},
+    {ElementOp::kCosh, {2}, {2}},
+    {ElementOp::kAsinh, {2}, {2}},
+    {ElementOp::kAcosh, {2}, {2}},
+    {ElementOp::kAtanh, {2}, {2}},
+    {ElementOp::kLgamma, {7}, {4}},
 };
 
 }  // namespace

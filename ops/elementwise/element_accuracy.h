@@ -25,8 +25,8 @@ struct ElementAccuracy {
 };
 
 /// The functions of one or two float operands whose results are rounded; those that are exact have 0.
-/// 16-bit floats are computed in f32 and rounded once. pow, fmod, atan2 and the f64 erf are the C library's;
-/// gelu_grad is stated for a gradient of 1.
+/// 16-bit floats are computed in f32 and rounded once. pow, fmod, atan2, tan, the inverse and hyperbolic
+/// functions but tanh, lgamma and the f64 erf are the C library's; gelu_grad is stated for a gradient of 1.
 std::span<const ElementAccuracy> element_accuracies();
 /// Throws kInvalidArgument for an op that has no row there, or another dtype than f32 and f64.
 ErrorBound error_bound(graph::ElementOp op, DType dtype);

@@ -1,6 +1,7 @@
 #include "isochron/ops/elementwise/elementwise.h"
 
 #include <cmath>
+#include <numbers>
 
 #include "isochron/graph/capture/apply.h"
 #include "isochron/ops/rows/registry.h"
@@ -47,6 +48,16 @@ ISOCHRON_UNARY(softplus)
 ISOCHRON_UNARY(silu)
 ISOCHRON_UNARY(gelu)
 ISOCHRON_UNARY(gelu_tanh)
+ISOCHRON_UNARY(tan)
+ISOCHRON_UNARY(asin)
+ISOCHRON_UNARY(acos)
+ISOCHRON_UNARY(atan)
+ISOCHRON_UNARY(sinh)
+ISOCHRON_UNARY(cosh)
+ISOCHRON_UNARY(asinh)
+ISOCHRON_UNARY(acosh)
+ISOCHRON_UNARY(atanh)
+ISOCHRON_UNARY(lgamma)
 ISOCHRON_UNARY(logical_not)
 ISOCHRON_UNARY(is_nan)
 ISOCHRON_UNARY(is_finite)
@@ -102,6 +113,92 @@ Tensor clip(const Tensor& x, double low, double high) {
   const ErrorScope scope("clip");
   require(low <= high, ErrorCode::kInvalidArgument, "clip", "low {} exceeds high {}", low, high);
   return clip(x, number_like(low, x), number_like(high, x));
+}
+
+Tensor nan_to_num(const Tensor& x, double nan, std::optional<double> positive_infinity,
+                  std::optional<double> negative_infinity) {
+  const ErrorScope scope("nan_to_num");
+  const Tensor infinite = is_inf(x);
+  const double largest = ops::largest_finite(x.dtype());
+  const Tensor y = where(infinite,
+                         where(x > 0.0, number_like(positive_infinity.value_or(largest), x),
+                               number_like(negative_infinity.value_or(-largest), x)),
+                         x);
+  return where(is_nan(x), number_like(nan, x), y);
+}
+
+Tensor remainder(const Tensor& a, const Tensor& b) {
+  const ErrorScope scope("remainder");
+  const Tensor rest = fmod(a, b);
+  const Tensor zero = scalar(0, rest.dtype());
+  const Tensor other_sign = logical_and(not_equal(rest, zero), logical_xor(less(rest, zero), less(b, zero)));
+  return where(other_sign, rest + b, rest);
+}
+Tensor floor_divide(const Tensor& a, const Tensor& b) {
+  const ErrorScope scope("floor_divide");
+  return floor(a / b);
+}
+
+Tensor log_add_exp(const Tensor& a, const Tensor& b) {
+  const ErrorScope scope("log_add_exp");
+  const Tensor larger = maximum(a, b);
+  // Equal infinities have no difference.
+  const Tensor difference = where(equal(a, b), scalar(0, larger.dtype()), a - b);
+  return larger + softplus(-abs(difference));
+}
+
+Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& weight) {
+  const ErrorScope scope("lerp");
+  return a + weight * (b - a);
+}
+Tensor lerp(const Tensor& a, const Tensor& b, double weight) {
+  const ErrorScope scope("lerp");
+  return a + weight * (b - a);
+}
+
+Tensor is_inf(const Tensor& x) {
+  const ErrorScope scope("is_inf");
+  return logical_not(logical_or(is_finite(x), is_nan(x)));
+}
+Tensor logical_xor(const Tensor& a, const Tensor& b) {
+  const ErrorScope scope("logical_xor");
+  return logical_and(logical_or(a, b), logical_not(logical_and(a, b)));
+}
+
+Tensor log2(const Tensor& x) {
+  const ErrorScope scope("log2");
+  return log(x) * std::numbers::log2e;
+}
+Tensor log10(const Tensor& x) {
+  const ErrorScope scope("log10");
+  return log(x) * std::numbers::log10e;
+}
+Tensor logit(const Tensor& x) {
+  const ErrorScope scope("logit");
+  return log(x) - log1p(-x);
+}
+
+// For x > 0 by psi(x) = psi(x + n) - sum of 1 / (x + k), k < n, and the asymptotic series of Abramowitz and
+// Stegun (1964), 6.3.18; else by reflection, 6.3.7.
+Tensor digamma(const Tensor& x) {
+  const ErrorScope scope("digamma");
+  if (x.defined() && is_half(x.dtype())) return cast(digamma(cast(x, DType::kF32)), x.dtype());
+  constexpr int kShift = 10;
+  // B_2k / 2k
+  constexpr double kSeries[] = {1.0 / 12,  -1.0 / 120,     1.0 / 252, -1.0 / 240,
+                                1.0 / 132, -691.0 / 32760, 1.0 / 12};
+  const Tensor positive = x > 0.0;
+  const Tensor z = where(positive, x, 1.0 - x);
+  Tensor result = -1.0 / z;
+  for (int k = 1; k < kShift; ++k) result -= 1.0 / (z + k);
+  const Tensor inverse = 1.0 / (z + kShift);
+  const Tensor square_inverse = square(inverse);
+  Tensor series = square_inverse * kSeries[6] + kSeries[5];
+  for (int k = 4; k >= 0; --k) series = series * square_inverse + kSeries[k];
+  result += log(z + kShift) - inverse * 0.5 - series * square_inverse;
+  // tan has period pi; where it isn't used, its argument is a number whose tangent isn't 0.
+  const Tensor turn = where(positive, 0.25, x - round(x));
+  return where(positive, result, result - std::numbers::pi / tan(turn * std::numbers::pi));
 }
 
 Tensor leaky_relu(const Tensor& x, double slope) {

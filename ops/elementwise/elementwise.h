@@ -2,9 +2,12 @@
 // promotion). Floats are computed in their own precision (16-bit ones in f32, rounded once per op); integers
 // wrap. `/`, `fmod` and `pow` take floats only. Transcendental functions have errors of at most 4 ULP (silu
 // 5), sin and cos of at most 2.5e-7 in f32 and 5e-16 in f64 for |x| <= 3000; the tails of gelu have an
-// absolute error, from the precision that erf loses near -1. NaN and infinity propagate as in the C library;
-// subnormals may be flushed to zero.
+// absolute error, from the precision that erf loses near -1. `pow`, `fmod`, `atan2`, `tan`, the inverse and
+// hyperbolic functions and `lgamma` are the C library's on the CPU, one number at a time; all others run on
+// vectors. NaN and infinity propagate as in the C library; subnormals may be flushed to zero.
 #pragma once
+
+#include <optional>
 
 #include "isochron/core/tensor/tensor.h"
 
@@ -19,10 +22,20 @@ Tensor div(const Tensor& a, const Tensor& b);
 Tensor pow(const Tensor& a, const Tensor& b);
 /// Remainder with the sign of the dividend (C's fmod).
 Tensor fmod(const Tensor& a, const Tensor& b);
+/// Remainder with the sign of the divisor (Python's %), and the quotient that goes with it, floor(a / b).
+/// Floats only. The quotient may be off by one where a / b rounds up to an integer.
+Tensor remainder(const Tensor& a, const Tensor& b);
+Tensor floor_divide(const Tensor& a, const Tensor& b);
 /// NaN if either operand is NaN. If a == b, each operand gets half of the gradient.
 Tensor maximum(const Tensor& a, const Tensor& b);
 Tensor minimum(const Tensor& a, const Tensor& b);
+/// The angle of the point (b, a). The gradient at the origin is 0.
 Tensor atan2(const Tensor& a, const Tensor& b);
+/// log(e^a + e^b), without overflow. Absolute error: 3 epsilon of the dtype, plus the rounding of the result.
+Tensor log_add_exp(const Tensor& a, const Tensor& b);
+/// a + weight (b - a).
+Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& weight);
+Tensor lerp(const Tensor& a, const Tensor& b, double weight);
 
 /// Comparisons and logical functions return bool and have no gradient.
 Tensor equal(const Tensor& a, const Tensor& b);
@@ -33,8 +46,10 @@ Tensor greater(const Tensor& a, const Tensor& b);
 Tensor greater_equal(const Tensor& a, const Tensor& b);
 Tensor logical_and(const Tensor& a, const Tensor& b);
 Tensor logical_or(const Tensor& a, const Tensor& b);
+Tensor logical_xor(const Tensor& a, const Tensor& b);
 Tensor logical_not(const Tensor& a);
 Tensor is_nan(const Tensor& x);
+Tensor is_inf(const Tensor& x);
 Tensor is_finite(const Tensor& x);
 
 /// condition ? a : b, elementwise; `condition` is bool.
@@ -42,10 +57,14 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 /// x with `value` wherever `mask`, which is bool and broadcasts to x, is true. Throws kShapeMismatch for a
 /// mask that would enlarge x, kDtypeMismatch or kOutOfRange for a value that x's dtype can't represent.
 Tensor masked_fill(const Tensor& x, const Tensor& mask, double value);
-/// min(max(x, low), high) (PyTorch's clamp); the gradient passes where low <= x <= high. With numbers, throws
-/// kInvalidArgument where low > high.
+/// min(max(x, low), high) (PyTorch's clamp); the gradient passes where low <= x <= high, at the bounds too.
+/// With numbers, throws kInvalidArgument where low > high.
 Tensor clip(const Tensor& x, const Tensor& low, const Tensor& high);
 Tensor clip(const Tensor& x, double low, double high);
+/// x with `nan` in place of NaN, and the largest finite numbers of the dtype in place of infinities unless
+/// others are given. The gradient there is 0. Floats only.
+Tensor nan_to_num(const Tensor& x, double nan = 0, std::optional<double> positive_infinity = {},
+                  std::optional<double> negative_infinity = {});
 
 Tensor neg(const Tensor& x);
 Tensor abs(const Tensor& x);
@@ -58,11 +77,31 @@ Tensor exp(const Tensor& x);
 Tensor expm1(const Tensor& x);
 Tensor log(const Tensor& x);
 Tensor log1p(const Tensor& x);
+/// log(x) times a number: powers of the base may be off by one unit in the last place.
+Tensor log2(const Tensor& x);
+Tensor log10(const Tensor& x);
 Tensor sin(const Tensor& x);
 Tensor cos(const Tensor& x);
+Tensor tan(const Tensor& x);
+Tensor asin(const Tensor& x);
+Tensor acos(const Tensor& x);
+Tensor atan(const Tensor& x);
+Tensor sinh(const Tensor& x);
+Tensor cosh(const Tensor& x);
 Tensor tanh(const Tensor& x);
+Tensor asinh(const Tensor& x);
+Tensor acosh(const Tensor& x);
+Tensor atanh(const Tensor& x);
 Tensor sigmoid(const Tensor& x);
+/// log(x / (1 - x)), the inverse of sigmoid; infinite at 0 and 1, NaN outside.
+Tensor logit(const Tensor& x);
 Tensor erf(const Tensor& x);
+/// The logarithm of the absolute value of the gamma function, and its derivative (PyTorch's digamma). Errors
+/// of `lgamma`: 7 ULP, on a device also absolute ones near its zeros below -2; of `digamma`: 8 epsilon,
+/// absolute below 1 and relative above, for x > 0; for x < 0 also that of pi / tan(pi x). `digamma` is
+/// -infinity at 0 and the negative integers. Both are differentiable any number of times.
+Tensor lgamma(const Tensor& x);
+Tensor digamma(const Tensor& x);
 Tensor floor(const Tensor& x);
 Tensor ceil(const Tensor& x);
 /// To the nearest integer, ties to even.

@@ -162,7 +162,9 @@ Grad atan2_gradient(const GradientCall& c) {
   const DType dtype = g(c).dtype();
   const DType wide = is_half(dtype) ? DType::kF32 : dtype;  // f16 can't hold squares from 256 on
   const Tensor a = cast(x(c), wide), b = cast(y(c), wide);
-  const Tensor scaled = cast(g(c), wide) / (square(a) + square(b));
+  const Tensor squares = square(a) + square(b);
+  const Tensor none = equal(squares, 0);  // at the origin, where there is no angle, the gradient is 0
+  const Tensor scaled = where(none, 0, cast(g(c), wide)) / where(none, 1, squares);
   return both(
       c, [&] { return cast(scaled * b, dtype); }, [&] { return cast(-(scaled * a), dtype); });
 }
@@ -244,6 +246,24 @@ Grad sin_gradient(const GradientCall& c) { return one(g(c) * cos(x(c))); }
 Grad cos_gradient(const GradientCall& c) { return one(-g(c) * sin(x(c))); }
 Grad tanh_gradient(const GradientCall& c) { return one(g(c) * (1.0 - square(out(c)))); }
 Grad sigmoid_gradient(const GradientCall& c) { return one(g(c) * out(c) * (1.0 - out(c))); }
+Grad tan_gradient(const GradientCall& c) { return one(g(c) * (square(out(c)) + 1.0)); }
+// Roots of the factors, whose product may overflow.
+Grad asin_gradient(const GradientCall& c) { return one(g(c) / (sqrt(1.0 - x(c)) * sqrt(x(c) + 1.0))); }
+Grad acos_gradient(const GradientCall& c) { return one(-(g(c) / (sqrt(1.0 - x(c)) * sqrt(x(c) + 1.0)))); }
+Grad acosh_gradient(const GradientCall& c) { return one(g(c) / (sqrt(x(c) - 1.0) * sqrt(x(c) + 1.0))); }
+Grad atanh_gradient(const GradientCall& c) { return one(g(c) / ((1.0 - x(c)) * (x(c) + 1.0))); }
+// 1 + x^2 = m^2 ((1 / m)^2 + (x / m)^2) with m the larger of |x| and 1: no square overflows.
+Grad atan_gradient(const GradientCall& c) {
+  const Tensor m = stop_gradient(maximum(abs(x(c)), 1.0));
+  return one(g(c) / m / m / (square(1.0 / m) + square(x(c) / m)));
+}
+Grad asinh_gradient(const GradientCall& c) {
+  const Tensor m = stop_gradient(maximum(abs(x(c)), 1.0));
+  return one(g(c) / m / sqrt(square(1.0 / m) + square(x(c) / m)));
+}
+Grad sinh_gradient(const GradientCall& c) { return one(g(c) * cosh(x(c))); }
+Grad cosh_gradient(const GradientCall& c) { return one(g(c) * sinh(x(c))); }
+Grad lgamma_gradient(const GradientCall& c) { return one(g(c) * digamma(x(c))); }
 Grad erf_gradient(const GradientCall& c) {
   return one(g(c) * 1.12837916709551257390 * exp(-square(x(c))));  // 2/sqrt(pi) e^(-x^2)
 }
@@ -420,6 +440,26 @@ void add_unary_rows(graph::Registry& r) {
   add_unary(r, E::kIsNan, "is it NaN?", infer_floating, no_gradient, [](double a) { return std::isnan(a); });
   add_unary(r, E::kIsFinite, "neither NaN nor infinite?", infer_floating, no_gradient,
             [](double a) { return std::isfinite(a); });
+  add_unary(r, E::kTan, "tangent", infer_floating, tan_gradient, [](double a) { return std::tan(a); },
+            {-1.3, 1.3});
+  add_unary(r, E::kAsin, "inverse sine", infer_floating, asin_gradient, [](double a) { return std::asin(a); },
+            {-0.9, 0.9});
+  add_unary(r, E::kAcos, "inverse cosine", infer_floating, acos_gradient,
+            [](double a) { return std::acos(a); }, {-0.9, 0.9});
+  add_unary(r, E::kAtan, "inverse tangent", infer_floating, atan_gradient,
+            [](double a) { return std::atan(a); });
+  add_unary(r, E::kSinh, "hyperbolic sine", infer_floating, sinh_gradient,
+            [](double a) { return std::sinh(a); });
+  add_unary(r, E::kCosh, "hyperbolic cosine", infer_floating, cosh_gradient,
+            [](double a) { return std::cosh(a); });
+  add_unary(r, E::kAsinh, "inverse hyperbolic sine", infer_floating, asinh_gradient,
+            [](double a) { return std::asinh(a); });
+  add_unary(r, E::kAcosh, "inverse hyperbolic cosine", infer_floating, acosh_gradient,
+            [](double a) { return std::acosh(a); }, {1.2, 4});
+  add_unary(r, E::kAtanh, "inverse hyperbolic tangent", infer_floating, atanh_gradient,
+            [](double a) { return std::atanh(a); }, {-0.9, 0.9});
+  add_unary(r, E::kLgamma, "log of the absolute value of the gamma function", infer_floating, lgamma_gradient,
+            [](double a) { return std::lgamma(a); }, {0.3, 6});
   add_unary(r, E::kLogicalNot, "not x", infer_logical, no_gradient, [](double a) { return a == 0; }, {0, 1});
 }
 

@@ -88,6 +88,27 @@ struct FloatRest : Comparisons<T> {
   ISOCHRON_SCALAR T pow(T a, T b) { return ISOCHRON_MATH(pow)(a, b); }
   ISOCHRON_SCALAR T fmod(T a, T b) { return ISOCHRON_MATH(fmod)(a, b); }
   ISOCHRON_SCALAR T atan2(T a, T b) { return ISOCHRON_MATH(atan2)(a, b); }
+  ISOCHRON_SCALAR T tan(T a) { return ISOCHRON_MATH(tan)(a); }
+  ISOCHRON_SCALAR T asin(T a) { return ISOCHRON_MATH(asin)(a); }
+  ISOCHRON_SCALAR T acos(T a) { return ISOCHRON_MATH(acos)(a); }
+  ISOCHRON_SCALAR T atan(T a) { return ISOCHRON_MATH(atan)(a); }
+  ISOCHRON_SCALAR T sinh(T a) { return ISOCHRON_MATH(sinh)(a); }
+  ISOCHRON_SCALAR T cosh(T a) { return ISOCHRON_MATH(cosh)(a); }
+  ISOCHRON_SCALAR T asinh(T a) { return ISOCHRON_MATH(asinh)(a); }
+  ISOCHRON_SCALAR T acosh(T a) { return ISOCHRON_MATH(acosh)(a); }
+  ISOCHRON_SCALAR T atanh(T a) { return ISOCHRON_MATH(atanh)(a); }
+  ISOCHRON_SCALAR T lgamma(T a) {
+#ifdef __CUDACC_RTC__
+    return ::lgamma(a);
+#else
+    int sign = 0;  // std::lgamma writes it to a global variable, which threads would share
+    if constexpr (sizeof(T) == 4) {
+      return ::lgammaf_r(a, &sign);
+    } else {
+      return ::lgamma_r(a, &sign);
+    }
+#endif
+  }
 };
 
 template <typename T>

@@ -103,6 +103,23 @@ std::vector<Tensor> scatter_gradient(const GradientCall& call) {
   return {scatter(dy, indices, nothing, axis), Tensor(), where(kept, gather(dy, indices, axis), 0)};
 }
 
+std::vector<TensorSpec> infer_scatter_extreme(const OpCall& call) {
+  require(call.inputs[0].dtype != DType::kBool, ErrorCode::kDtypeMismatch, call.op.name,
+          "is not defined on bool");
+  const TensorSpec base = infer_scatter(call)[0];
+  return {base, {DType::kI64, base.shape}};
+}
+
+/// To the element that each position names.
+std::vector<Tensor> scatter_extreme_gradient(const GradientCall& call) {
+  const int64_t axis = call.attributes.get<int64_t>("axis");
+  const Tensor &indices = call.inputs[1], &positions = call.outputs[1], &dy = call.output_gradients[0];
+  Shape along = indices.shape();  // of the numbers, with axes of extent 1 for those behind `axis`
+  for (int64_t i = axis + 1; i < call.inputs[0].rank(); ++i) along.push_back(1);
+  const Tensor chosen = equal(gather(positions, indices, axis), reshape(arange(indices.elems()), along));
+  return {where(less(positions, 0), dy, 0), Tensor(), where(chosen, gather(dy, indices, axis), 0)};
+}
+
 std::vector<Tensor> scatter_add_gradient(const GradientCall& call) {
   return {gather(call.output_gradients[0], call.inputs[1], call.attributes.get<int64_t>("axis")), Tensor()};
 }
@@ -253,6 +270,54 @@ void add_scatter(graph::Registry& registry) {
   registry.add(std::move(op));
 }
 
+/// `largest`: scatter_max, else scatter_min.
+void add_scatter_extreme(graph::Registry& registry, bool largest) {
+  OpDef op;
+  op.name = largest ? "scatter_max" : "scatter_min";
+  op.summary = fmt::format(
+      "the {} of each element of a tensor and of slices at indices along an axis, and the "
+      "position of its index, or -1",
+      largest ? "largest" : "smallest");
+  op.min_inputs = op.max_inputs = 3;
+  op.infer = infer_scatter_extreme;
+  op.gradient = scatter_extreme_gradient;
+  op.may_alias = [](const OpCall&, int output, int input) { return output == 0 && input == 0; };
+  op.skippable_outputs = 0b10;
+  op.precision.rule = graph::PrecisionRule::kMoves;
+  op.reference = [largest](const OpCall& call, std::span<const TensorSpec>,
+                           const std::vector<std::vector<double>>& inputs) {
+    std::vector<double> result = inputs[0], positions(result.size(), -1);
+    const int64_t axis = call.attributes.get<int64_t>("axis"), count = call.inputs[1].shape.elems();
+    int64_t inner = 1;
+    for (int64_t i = axis + 1; i < call.inputs[0].shape.rank(); ++i)
+      inner *= call.inputs[0].shape[static_cast<int>(i)];
+    visit_gathered(call, call.inputs[0].shape, call.inputs[2].shape, inputs[1], [&](size_t from, size_t to) {
+      const double update = inputs[2][from];
+      if (largest ? update <= result[to] : update >= result[to]) return;
+      result[to] = update;
+      positions[to] = static_cast<double>(static_cast<int64_t>(from) / inner % count);
+    });
+    return std::vector{result, positions};
+  };
+  op.dtypes = kNumbers;
+  const auto axis = [](int64_t i) { return Attributes{{"axis", i}}; };
+  op.samples = {{{{{5, 3}}, {{4}, 0, 4, DType::kI64, {2, 0, 2, 4}}, {{4, 3}}}, axis(0)},
+                {{{{5, 3}}, {{2, 2}, 0, 4, DType::kI32}, {{2, 2, 3}}}, axis(0)},
+                {{{{2, 5, 3}}, {{6}, 0, 4, DType::kI64}, {{2, 6, 3}}}, axis(1)},
+                {{{{4, 3}}, {{2, 3}, 0, 2, DType::kI32}, {{4, 2, 3}}}, axis(1)},
+                {{{{7}}, {{}, 0, 6, DType::kI64}, {{}}}, axis(0)},
+                {{{{5, 3}}, {{0}, 0, 4, DType::kI64}, {{0, 3}}}, axis(0)},
+                {{{{60, 64}}, {{1100}, 0, 59, DType::kI32}, {{1100, 64}}}, axis(0)}};
+  const TensorSpec base{DType::kF32, {5, 3}};
+  op.errors = {{{base, {DType::kI64, {2}}, {DType::kF32, {3, 2}}}, axis(1), ErrorCode::kShapeMismatch},
+               {{base, {DType::kI64, {2}}, {DType::kF64, {2, 3}}}, axis(0), ErrorCode::kDtypeMismatch},
+               {{{DType::kBool, {5, 3}}, {DType::kI64, {2}}, {DType::kBool, {2, 3}}},
+                axis(0),
+                ErrorCode::kDtypeMismatch},
+               {{base, {DType::kI64, {2}}, {DType::kF32, {2, 3}}}, axis(2), ErrorCode::kOutOfRange}};
+  registry.add(std::move(op));
+}
+
 void add_one_hot(graph::Registry& registry) {
   OpDef op;
   op.name = "one_hot";
@@ -331,6 +396,8 @@ void register_indexing(graph::Registry& registry) {
   add_gather(registry);
   add_scatter_add(registry);
   add_scatter(registry);
+  add_scatter_extreme(registry, true);
+  add_scatter_extreme(registry, false);
   add_one_hot(registry);
   add_arg<true>(registry);
   add_arg<false>(registry);
@@ -364,11 +431,28 @@ Tensor scatter_add(const Tensor& base, const Tensor& indices, const Tensor& upda
   return base + sums;
 }
 
-Tensor scatter(const Tensor& base, const Tensor& indices, const Tensor& updates, int64_t axis) {
-  static const graph::OpDef& op = ops::row("scatter");
+namespace {
+
+Tensor apply_scatter(const graph::OpDef& op, const Tensor& base, const Tensor& indices, const Tensor& updates,
+                     int64_t axis) {
   require(base.defined(), ErrorCode::kInvalidArgument, op.name, "the base is undefined");
   const int64_t at = normalize_axis(axis, base.rank(), op.name);
-  return graph::apply_one(op, {base, indices, updates}, {{"axis", at}});
+  return graph::apply(op, {{base, indices, updates}}, {{"axis", at}})[0];
+}
+
+}  // namespace
+
+Tensor scatter(const Tensor& base, const Tensor& indices, const Tensor& updates, int64_t axis) {
+  static const graph::OpDef& op = ops::row("scatter");
+  return apply_scatter(op, base, indices, updates, axis);
+}
+Tensor scatter_max(const Tensor& base, const Tensor& indices, const Tensor& updates, int64_t axis) {
+  static const graph::OpDef& op = ops::row("scatter_max");
+  return apply_scatter(op, base, indices, updates, axis);
+}
+Tensor scatter_min(const Tensor& base, const Tensor& indices, const Tensor& updates, int64_t axis) {
+  static const graph::OpDef& op = ops::row("scatter_min");
+  return apply_scatter(op, base, indices, updates, axis);
 }
 
 Tensor one_hot(const Tensor& indices, int64_t depth, DType dtype) {

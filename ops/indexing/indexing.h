@@ -24,6 +24,13 @@ Tensor scatter_add(const Tensor& base, const Tensor& indices, const Tensor& upda
 /// O(updates) instead of O(base) where the base isn't needed afterwards, as in `v.assign(scatter(v, indices,
 /// updates))` of a captured step. Shapes and errors as `scatter_add`.
 Tensor scatter(const Tensor& base, const Tensor& indices, const Tensor& updates, int64_t axis = 0);
+/// Returns `base` with each element of its slices at `indices` along `axis` replaced by the largest or
+/// smallest of itself and its updates (PyTorch's index_reduce with "amax", "amin"). Any dtype but bool; NaN
+/// wins. The gradient goes to the element that was taken, of equals the base's or else the first update's. In
+/// place as `scatter`; the largest of each group of rows, 0 for empty ones: scatter_max(full({groups, D},
+/// -INFINITY), group, x), then where(is_inf(y), 0, y). Shapes and errors as `scatter_add`.
+Tensor scatter_max(const Tensor& base, const Tensor& indices, const Tensor& updates, int64_t axis = 0);
+Tensor scatter_min(const Tensor& base, const Tensor& indices, const Tensor& updates, int64_t axis = 0);
 /// 1 at each index, else 0, along a new last axis of extent `depth`. indices: (...), i32 or i64; result (...,
 /// depth). Throws kInvalidArgument unless depth >= 1, and like `gather`.
 Tensor one_hot(const Tensor& indices, int64_t depth, DType dtype = DType::kF32);

@@ -6,6 +6,7 @@
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/linalg/linalg_references.h"
 #include "isochron/ops/matmul/matmul.h"
+#include "isochron/ops/reduction/reduction.h"
 #include "isochron/ops/rows/families.h"
 #include "isochron/ops/rows/registry.h"
 #include "isochron/ops/rows/rules.h"
@@ -281,10 +282,6 @@ void add_qr(graph::Registry& registry) {
   registry.add(std::move(op));
 }
 
-void require_defined(const Tensor& x, std::string_view where) {
-  require(x.defined(), ErrorCode::kInvalidArgument, where, "an input is undefined");
-}
-
 /// Both with their leading axes broadcast.
 std::pair<Tensor, Tensor> broadcast_batches(const Tensor& a, const Tensor& b, std::string_view where) {
   require_defined(a, where);
@@ -335,6 +332,29 @@ Tensor diagonal(const Tensor& x) {
   for (int i = 0; i < flat.rank(); ++i) starts.push_back(0);
   for (int i = 0; i < flat.rank(); ++i) steps.push_back(i + 1 == flat.rank() ? n + 1 : 1);
   return slice(reshape(x, flat), starts, flat, steps);
+}
+
+Tensor diagonal_matrix(const Tensor& x) {
+  const ErrorScope scope("diagonal_matrix");
+  ops::require_defined(x, "diagonal_matrix");
+  require(x.rank() >= 1, ErrorCode::kShapeMismatch, "diagonal_matrix", "needs vectors, got {}",
+          x.spec().str());
+  const Tensor on_diagonal = eye(x.extent(-1), DType::kBool);
+  return where(on_diagonal, expand_dims(x, -1), zeros({}, x.dtype()));
+}
+
+Tensor trace(const Tensor& x) {
+  const ErrorScope scope("trace");
+  return sum(diagonal(x), {-1});
+}
+
+Tensor outer(const Tensor& a, const Tensor& b) {
+  const ErrorScope scope("outer");
+  ops::require_defined(a, "outer");
+  ops::require_defined(b, "outer");
+  require(a.rank() == 1 && b.rank() == 1, ErrorCode::kShapeMismatch, "outer",
+          "expected vectors, got {} and {}", a.spec().str(), b.spec().str());
+  return expand_dims(a, 1) * b;
 }
 
 Tensor eye(int64_t n, DType dtype) {

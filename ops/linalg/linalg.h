@@ -18,6 +18,12 @@ Tensor tril(const Tensor& x, int64_t diagonal = 0);
 Tensor triu(const Tensor& x, int64_t diagonal = 0);
 /// The main diagonal of square matrices: (..., N, N) to (..., N). Any dtype.
 Tensor diagonal(const Tensor& x);
+/// Matrices with x on the main diagonal, else 0: (..., N) to (..., N, N) (PyTorch's diag_embed). Any dtype.
+Tensor diagonal_matrix(const Tensor& x);
+/// The sum of the main diagonal of square matrices: (..., N, N) to (...).
+Tensor trace(const Tensor& x);
+/// a_i b_j: (N) and (M) to (N, M).
+Tensor outer(const Tensor& a, const Tensor& b);
 /// The constant unit matrix (n, n).
 Tensor eye(int64_t n, DType dtype = DType::kF32);
 

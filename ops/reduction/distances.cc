@@ -2,6 +2,7 @@
 
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/reduction/reduction.h"
+#include "isochron/ops/rows/rules.h"
 #include "isochron/ops/shape/shape_ops.h"
 #include "isochron/ops/shape/slicing.h"
 
@@ -12,17 +13,13 @@ void require_epsilon(double epsilon, std::string_view where) {
   require(epsilon > 0, ErrorCode::kInvalidArgument, where, "epsilon must be > 0, got {}", epsilon);
 }
 
-void require_defined(const Tensor& x, std::string_view where) {
-  require(x.defined(), ErrorCode::kInvalidArgument, where, "an input is undefined");
-}
-
 Tensor in_f32(const Tensor& x) { return is_half(x.dtype()) ? cast(x, DType::kF32) : x; }
 
 }  // namespace
 
 Tensor normalize(const Tensor& x, double p, int64_t axis, double epsilon) {
   const ErrorScope scope("normalize");
-  require_defined(x, "normalize");
+  ops::require_defined(x, "normalize");
   require_epsilon(epsilon, "normalize");
   const Tensor wide = in_f32(x);
   return cast(wide / maximum(norm(wide, p, {axis}, true), epsilon), x.dtype());
@@ -30,8 +27,8 @@ Tensor normalize(const Tensor& x, double p, int64_t axis, double epsilon) {
 
 Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t axis, double epsilon) {
   const ErrorScope scope("cosine_similarity");
-  require_defined(a, "cosine_similarity");
-  require_defined(b, "cosine_similarity");
+  ops::require_defined(a, "cosine_similarity");
+  ops::require_defined(b, "cosine_similarity");
   require_epsilon(epsilon, "cosine_similarity");
   const auto unit = [&](const Tensor& x) { return normalize(in_f32(x), 2, axis, epsilon); };
   require(a.dtype() == b.dtype(), ErrorCode::kDtypeMismatch, "cosine_similarity",
@@ -41,8 +38,8 @@ Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t axis, double 
 
 Tensor pairwise_distances(const Tensor& a, const Tensor& b, double p) {
   const ErrorScope scope("pairwise_distances");
-  require_defined(a, "pairwise_distances");
-  require_defined(b, "pairwise_distances");
+  ops::require_defined(a, "pairwise_distances");
+  ops::require_defined(b, "pairwise_distances");
   require(a.rank() >= 2 && b.rank() >= 2 && a.extent(-1) == b.extent(-1), ErrorCode::kShapeMismatch,
           "pairwise_distances", "expected rows of one length, (..., N, D) and (..., M, D), got {} and {}",
           a.spec().str(), b.spec().str());

@@ -9,6 +9,7 @@
 #include "isochron/ops/rows/families.h"
 #include "isochron/ops/rows/registry.h"
 #include "isochron/ops/rows/rules.h"
+#include "isochron/ops/shape/shape_ops.h"
 
 namespace isochron {
 namespace ops {
@@ -66,9 +67,62 @@ std::pair<Tensor, Tensor> apply_top_k(const Tensor& x, int64_t k, int64_t axis, 
   return {results[0], results[1]};
 }
 
+std::vector<TensorSpec> infer_searchsorted(const OpCall& call) {
+  require_same_dtype(call);
+  require_min_rank(call, 0, 1);
+  const TensorSpec &sorted = call.inputs[0], &values = call.inputs[1];
+  require(sorted.dtype != DType::kBool, ErrorCode::kDtypeMismatch, call.op.name, "is not defined on bool");
+  bool lines = sorted.shape.rank() == values.shape.rank();
+  for (int i = 0; lines && i + 1 < sorted.shape.rank(); ++i) lines = sorted.shape[i] == values.shape[i];
+  require(lines, ErrorCode::kShapeMismatch, call.op.name,
+          "expected sorted lines and as many lines of values, (..., S) and (..., V), got {} and {}",
+          sorted.str(), values.str());
+  return {{DType::kI64, values.shape}};
+}
+
+std::vector<std::vector<double>> searchsorted_reference(const OpCall& call, std::span<const TensorSpec>,
+                                                        const std::vector<std::vector<double>>& inputs) {
+  const int64_t extent = call.inputs[0].shape.back(), each = call.inputs[1].shape.back();
+  const bool right = call.attributes.get<bool>("right");
+  std::vector<double> result;
+  for (size_t i = 0; i < inputs[1].size(); ++i) {
+    const auto first = inputs[0].begin() + static_cast<int64_t>(i) / each * extent;
+    result.push_back(static_cast<double>(std::count_if(
+        first, first + extent, [&](double x) { return right ? x <= inputs[1][i] : x < inputs[1][i]; })));
+  }
+  return {result};
+}
+
+void add_searchsorted(graph::Registry& registry) {
+  OpDef op;
+  op.name = "searchsorted";
+  op.summary = "where values would be inserted into sorted lines";
+  op.min_inputs = op.max_inputs = 2;
+  op.infer = infer_searchsorted;
+  op.gradient = no_gradient;
+  op.reference = searchsorted_reference;
+  op.dtypes = {DType::kF64, DType::kF32, DType::kF16, DType::kBF16, DType::kI64, DType::kI32, DType::kU8};
+  const InputSample five{{5}, 0, 4, {}, {0, 1, 1, 2, 4}}, lines{{2, 3}, 0, 4, {}, {0, 1, 2, 1, 1, 3}};
+  for (const bool right : {false, true}) {
+    const Attributes side{{"right", right}};
+    op.samples.insert(op.samples.end(), {{{five, {{7}, 0, 4, {}, {0, 1, 2, 3, 4, 0, 1}}}, side},
+                                         {{lines, {{2, 4}, 0, 4, {}, {0, 1, 2, 3, 3, 2, 1, 0}}}, side},
+                                         {{five, {{0}, 0, 4}}, side},
+                                         {{{{0}, 0, 4}, {{3}, 0, 4}}, side},
+                                         {{five, {{70000}, 0, 4}}, side}});
+  }
+  const Attributes left{{"right", false}};
+  op.errors = {{{{DType::kF32, {5}}, {DType::kF64, {2}}}, left, ErrorCode::kDtypeMismatch},
+               {{{DType::kBool, {5}}, {DType::kBool, {2}}}, left, ErrorCode::kDtypeMismatch},
+               {{{DType::kF32, {}}, {DType::kF32, {}}}, left, ErrorCode::kShapeMismatch},
+               {{{DType::kF32, {2, 5}}, {DType::kF32, {3, 2}}}, left, ErrorCode::kShapeMismatch}};
+  registry.add(std::move(op));
+}
+
 }  // namespace
 
 void register_sorting(graph::Registry& registry) {
+  add_searchsorted(registry);
   OpDef op;
   op.name = "top_k";
   op.summary = "the k largest or smallest elements along an axis in order, and their positions";
@@ -100,6 +154,14 @@ void register_sorting(graph::Registry& registry) {
 }
 
 }  // namespace ops
+
+Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right) {
+  static const graph::OpDef& op = ops::row("searchsorted");
+  ops::require_defined(sorted, op.name);
+  ops::require_defined(values, op.name);
+  const Tensor lines = sorted.rank() == 1 ? reshape(values, {-1}) : values;
+  return reshape(graph::apply_one(op, {sorted, lines}, {{"right", right}}), values.shape());
+}
 
 std::pair<Tensor, Tensor> sort(const Tensor& x, int64_t axis, bool descending) {
   require(x.defined(), ErrorCode::kInvalidArgument, "sort", "the input is undefined");

@@ -19,4 +19,11 @@ Tensor argsort(const Tensor& x, int64_t axis = -1, bool descending = false);
 /// Throws kOutOfRange unless 0 <= k <= the axis' extent.
 std::pair<Tensor, Tensor> top_k(const Tensor& x, int64_t k, int64_t axis = -1, bool largest = true);
 
+/// For each value the number of elements of an ascending line that are smaller, or with `right` at most as
+/// large: where it would be inserted, i64 (PyTorch's searchsorted; its bucketize with the boundaries first).
+/// sorted: (S), values of any shape; or (..., S) and (..., V) with equal leading axes. NaN comes last. Any
+/// one dtype but bool; no gradient. O(log S) each. Lines that aren't sorted give any position. Throws
+/// kShapeMismatch, kDtypeMismatch.
+Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right = false);
+
 }  // namespace isochron

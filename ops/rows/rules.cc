@@ -17,6 +17,10 @@ std::vector<std::vector<double>> zeros_of(std::span<const TensorSpec> outputs) {
   return result;
 }
 
+void require_defined(const Tensor& x, std::string_view where) {
+  require(x.defined(), ErrorCode::kInvalidArgument, where, "an input is undefined");
+}
+
 void require_same_dtype(const OpCall& call, size_t first) {
   for (size_t i = first + 1; i < call.inputs.size(); ++i) {
     if (call.inputs[i].dtype != call.inputs[first].dtype) {

@@ -20,6 +20,8 @@ using graph::OpSample;
 /// Those of ops that only move elements.
 const std::vector<DType>& any_dtype();
 
+/// Throws kInvalidArgument for a tensor that is undefined.
+void require_defined(const Tensor& x, std::string_view where);
 /// Throws kDtypeMismatch unless all inputs from `first` on have one dtype.
 void require_same_dtype(const OpCall& call, size_t first = 0);
 /// Throws kDtypeMismatch unless input `index` is floating.

@@ -28,6 +28,17 @@ void ops::require_uncut(double number, DType dtype, const char* where) {
           number, dtype_name(dtype));
 }
 
+double ops::largest_finite(DType dtype) {
+  double largest = 0;
+  if (dtype == DType::kF64) largest = std::numeric_limits<double>::max();
+  if (dtype == DType::kF32) largest = std::numeric_limits<float>::max();
+  if (dtype == DType::kBF16) largest = 0x1.FEp127;
+  if (dtype == DType::kF16) largest = 65504;
+  require(largest != 0, ErrorCode::kDtypeMismatch, "largest_finite", "expected a floating dtype, got {}",
+          dtype_name(dtype));
+  return largest;
+}
+
 void ops::require_held(double number, DType dtype, const char* where) {
   if (is_floating(dtype) || dtype == DType::kBool) return;
   dispatch_dtype(dtype, [&]<typename T>(T) {

@@ -10,4 +10,7 @@ void require_held(double number, DType dtype, const char* where);
 /// Throws kDtypeMismatch, as `where`, for a number that would lose its fraction beside a tensor of `dtype`.
 void require_uncut(double number, DType dtype, const char* where);
 
+/// The largest finite number of a floating dtype. Throws kDtypeMismatch for others.
+double largest_finite(DType dtype);
+
 }  // namespace isochron::ops

@@ -187,7 +187,7 @@ void register_shapes(graph::Registry& registry) {
 
 Tensor reshape(const Tensor& x, const Dims& shape) {
   static const graph::OpDef& op = ops::row("reshape");
-  require(x.defined(), ErrorCode::kInvalidArgument, "reshape", "the input is undefined");
+  ops::require_defined(x, "reshape");
   Dims full = shape;
   int inferred = -1;
   int64_t known = 1;
@@ -210,7 +210,7 @@ Tensor reshape(const Tensor& x, const Dims& shape) {
 
 Tensor transpose(const Tensor& x, const Dims& permutation) {
   static const graph::OpDef& op = ops::row("transpose");
-  require(x.defined(), ErrorCode::kInvalidArgument, "transpose", "the input is undefined");
+  ops::require_defined(x, "transpose");
   Dims order = permutation;
   if (order.empty()) {
     for (int i = x.rank(); i-- > 0;) order.push_back(i);
@@ -219,9 +219,85 @@ Tensor transpose(const Tensor& x, const Dims& permutation) {
   return graph::apply_one(op, {x}, {{"permutation", order}});
 }
 
+Tensor swap_axes(const Tensor& x, int64_t a, int64_t b) {
+  const ErrorScope scope("swap_axes");
+  ops::require_defined(x, "swap_axes");
+  Dims order;
+  for (int i = 0; i < x.rank(); ++i) order.push_back(i);
+  std::swap(order[normalize_axis(a, x.rank(), "swap_axes")], order[normalize_axis(b, x.rank(), "swap_axes")]);
+  return transpose(x, order);
+}
+
+Tensor flatten(const Tensor& x, int64_t first, int64_t last) {
+  ops::require_defined(x, "flatten");
+  if (x.rank() == 0) return reshape(x, {1});
+  const int from = normalize_axis(first, x.rank(), "flatten"), to = normalize_axis(last, x.rank(), "flatten");
+  require(from <= to, ErrorCode::kInvalidArgument, "flatten", "axis {} comes after axis {} of {}", from, to,
+          x.spec().str());
+  Dims shape;
+  for (int i = 0; i < x.rank(); ++i) {
+    if (i <= from || i > to) {
+      shape.push_back(x.shape()[i]);
+    } else {
+      shape[from] = checked_mul(shape[from], x.shape()[i], "flatten");
+    }
+  }
+  return reshape(x, shape);
+}
+
+std::vector<Tensor> meshgrid(const std::vector<Tensor>& vectors) {
+  const ErrorScope scope("meshgrid");
+  require(!vectors.empty() && vectors.size() <= static_cast<size_t>(kMaxRank), ErrorCode::kInvalidArgument,
+          "meshgrid", "expected 1 to {} vectors, got {}", kMaxRank, vectors.size());
+  Dims shape;
+  for (const Tensor& vector : vectors) {
+    ops::require_defined(vector, "meshgrid");
+    require(vector.rank() == 1, ErrorCode::kShapeMismatch, "meshgrid", "expected vectors, got {}",
+            vector.spec().str());
+    shape.push_back(vector.extent(0));
+  }
+  std::vector<Tensor> result;
+  for (size_t i = 0; i < vectors.size(); ++i) {
+    Dims along;
+    for (size_t axis = 0; axis < vectors.size(); ++axis) along.push_back(axis == i ? -1 : 1);
+    result.push_back(broadcast_to(reshape(vectors[i], along), Shape(shape)));
+  }
+  return result;
+}
+
+namespace {
+
+void require_images(const Tensor& x, int64_t r, const char* where) {
+  ops::require_defined(x, where);
+  require(r >= 1, ErrorCode::kInvalidArgument, where, "the factor must be >= 1, got {}", r);
+  require(x.rank() == 4, ErrorCode::kShapeMismatch, where, "expected (N, H, W, C), got {}", x.spec().str());
+}
+
+}  // namespace
+
+Tensor pixel_shuffle(const Tensor& x, int64_t r) {
+  const ErrorScope scope("pixel_shuffle");
+  require_images(x, r, "pixel_shuffle");
+  const int64_t n = x.extent(0), h = x.extent(1), w = x.extent(2), c = x.extent(3);
+  require(c % checked_mul(r, r, "pixel_shuffle") == 0, ErrorCode::kShapeMismatch, "pixel_shuffle",
+          "{} channels of {} are no multiple of {}", c, x.spec().str(), r * r);
+  const Tensor blocks = transpose(reshape(x, {n, h, w, c / (r * r), r, r}), {0, 1, 4, 2, 5, 3});
+  return reshape(blocks, {n, h * r, w * r, c / (r * r)});
+}
+
+Tensor pixel_unshuffle(const Tensor& x, int64_t r) {
+  const ErrorScope scope("pixel_unshuffle");
+  require_images(x, r, "pixel_unshuffle");
+  const int64_t n = x.extent(0), h = x.extent(1), w = x.extent(2), c = x.extent(3);
+  require(h % r == 0 && w % r == 0, ErrorCode::kShapeMismatch, "pixel_unshuffle",
+          "height and width of {} must be multiples of {}", x.spec().str(), r);
+  const Tensor blocks = transpose(reshape(x, {n, h / r, r, w / r, r, c}), {0, 1, 3, 5, 2, 4});
+  return reshape(blocks, {n, h / r, w / r, checked_mul(c, r * r, "pixel_unshuffle")});
+}
+
 Tensor broadcast_to(const Tensor& x, const Shape& shape) {
   static const graph::OpDef& op = ops::row("broadcast_to");
-  require(x.defined(), ErrorCode::kInvalidArgument, "broadcast_to", "the input is undefined");
+  ops::require_defined(x, "broadcast_to");
   if (x.shape() == shape) return x;
   return graph::apply_one(op, {x}, {{"shape", static_cast<Dims>(shape)}});
 }

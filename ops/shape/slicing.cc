@@ -2,6 +2,7 @@
 
 #include "isochron/core/base/checked.h"
 #include "isochron/graph/capture/apply.h"
+#include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/rows/families.h"
 #include "isochron/ops/rows/registry.h"
 #include "isochron/ops/rows/rules.h"
@@ -244,10 +245,6 @@ std::pair<int64_t, int64_t> resolve_range(int axis, int64_t start, int64_t stop,
   return {first, distance <= 0 ? 0 : (distance - 1) / stride + 1};
 }
 
-void require_input(const Tensor& x, std::string_view where) {
-  require(x.defined(), ErrorCode::kInvalidArgument, where, "the input is undefined");
-}
-
 }  // namespace
 
 void register_slicing(graph::Registry& registry) {
@@ -259,7 +256,7 @@ void register_slicing(graph::Registry& registry) {
 }  // namespace ops
 
 Tensor slice(const Tensor& x, const Dims& starts, const Dims& stops, const Dims& steps) {
-  ops::require_input(x, "slice");
+  ops::require_defined(x, "slice");
   require(starts.rank() == stops.rank() && starts.rank() <= x.rank() &&
               (steps.empty() || steps.rank() == starts.rank()),
           ErrorCode::kInvalidArgument, "slice",
@@ -280,7 +277,7 @@ Tensor slice(const Tensor& x, const Dims& starts, const Dims& stops, const Dims&
 }
 
 Tensor narrow(const Tensor& x, int64_t axis, int64_t start, int64_t count) {
-  ops::require_input(x, "narrow");
+  ops::require_defined(x, "narrow");
   Dims starts = x.shape();
   Dims steps = x.shape();
   std::fill(starts.begin(), starts.end(), 0);
@@ -309,7 +306,7 @@ Tensor stack(const std::vector<Tensor>& tensors, int64_t axis) {
   require(!tensors.empty(), ErrorCode::kInvalidArgument, "stack", "needs at least one tensor");
   std::vector<Tensor> expanded;
   for (const Tensor& tensor : tensors) {
-    ops::require_input(tensor, "stack");
+    ops::require_defined(tensor, "stack");
     require(tensor.shape() == tensors[0].shape(), ErrorCode::kShapeMismatch, "stack",
             "all tensors must have one shape: {} and {}", tensors[0].spec().str(), tensor.spec().str());
     expanded.push_back(expand_dims(tensor, axis));
@@ -319,7 +316,7 @@ Tensor stack(const std::vector<Tensor>& tensors, int64_t axis) {
 
 std::vector<Tensor> split(const Tensor& x, int64_t count, int64_t axis) {
   const ErrorScope scope("split");
-  ops::require_input(x, "split");
+  ops::require_defined(x, "split");
   const int64_t extent = x.extent(axis);
   require(count > 0 && extent % count == 0 && count <= std::max<int64_t>(extent, 1),
           ErrorCode::kShapeMismatch, "split", "axis {} of {} does not divide into {} pieces", axis,
@@ -329,8 +326,47 @@ std::vector<Tensor> split(const Tensor& x, int64_t count, int64_t axis) {
   return pieces;
 }
 
+Tensor select(const Tensor& x, int64_t index, int64_t axis) {
+  const ErrorScope scope("select");
+  ops::require_defined(x, "select");
+  const int at = normalize_axis(axis, x.rank(), "select");
+  return squeeze(narrow(x, at, index, 1), {at});
+}
+
+std::vector<Tensor> unstack(const Tensor& x, int64_t axis) {
+  const ErrorScope scope("unstack");
+  ops::require_defined(x, "unstack");
+  std::vector<Tensor> slices;
+  for (int64_t i = 0; i < x.extent(axis); ++i) slices.push_back(select(x, i, axis));
+  return slices;
+}
+
+Tensor repeat_interleave(const Tensor& x, int64_t count, int64_t axis) {
+  const ErrorScope scope("repeat_interleave");
+  ops::require_defined(x, "repeat_interleave");
+  require(count >= 0, ErrorCode::kInvalidArgument, "repeat_interleave", "the count must be >= 0, got {}",
+          count);
+  const int at = normalize_axis(axis, x.rank(), "repeat_interleave");
+  int64_t before = 1, after = 1;
+  for (int i = 0; i < x.rank(); ++i) {
+    if (i <= at) before *= x.shape()[i];
+    if (i > at) after *= x.shape()[i];
+  }
+  Dims shape = x.shape();
+  shape[at] = checked_mul(shape[at], count, "repeat_interleave");
+  return reshape(broadcast_to(reshape(x, {before, 1, after}), Shape({before, count, after})), shape);
+}
+
+Tensor diff(const Tensor& x, int64_t axis) {
+  const ErrorScope scope("diff");
+  ops::require_defined(x, "diff");
+  const int64_t extent = x.extent(axis);
+  require(extent >= 1, ErrorCode::kShapeMismatch, "diff", "axis {} of {} is empty", axis, x.spec().str());
+  return narrow(x, axis, 1, extent - 1) - narrow(x, axis, 0, extent - 1);
+}
+
 Tensor pad(const Tensor& x, const Dims& before, const Dims& after, double value) {
-  ops::require_input(x, "pad");
+  ops::require_defined(x, "pad");
   require(before.rank() == x.rank() && after.rank() == x.rank(), ErrorCode::kInvalidArgument, "pad",
           "before {}, after {}: need one entry an axis of {}", dims_str(before), dims_str(after),
           x.spec().str());
@@ -348,7 +384,7 @@ Tensor pad(const Tensor& x, const Dims& before, const Dims& after, double value)
 }
 
 Tensor flip(const Tensor& x, const Axes& axes) {
-  ops::require_input(x, "flip");
+  ops::require_defined(x, "flip");
   const Axes reversed = normalize_axes(axes, x.rank(), "flip");
   Dims starts = x.shape();
   Dims steps = x.shape();
@@ -361,7 +397,7 @@ Tensor flip(const Tensor& x, const Axes& axes) {
 }
 
 Tensor roll(const Tensor& x, const Dims& shifts, const Axes& axes) {
-  ops::require_input(x, "roll");
+  ops::require_defined(x, "roll");
   require(shifts.rank() == axes.rank(), ErrorCode::kInvalidArgument, "roll",
           "shifts {}, axes {}: need one shift an axis", dims_str(shifts), dims_str(axes));
   Tensor result = x;
@@ -377,7 +413,7 @@ Tensor roll(const Tensor& x, const Dims& shifts, const Axes& axes) {
 }
 
 Tensor tile(const Tensor& x, const Dims& counts) {
-  ops::require_input(x, "tile");
+  ops::require_defined(x, "tile");
   const int rank = std::max(x.rank(), counts.rank());
   Dims shape, repeats;
   int64_t elems = x.elems();
@@ -403,7 +439,7 @@ Tensor tile(const Tensor& x, const Dims& counts) {
 }
 
 Tensor squeeze(const Tensor& x, const Axes& axes) {
-  ops::require_input(x, "squeeze");
+  ops::require_defined(x, "squeeze");
   const Axes removed = normalize_axes(axes, x.rank(), "squeeze");
   Dims shape;
   for (int i = 0; i < x.rank(); ++i) {
@@ -416,7 +452,7 @@ Tensor squeeze(const Tensor& x, const Axes& axes) {
 }
 
 Tensor expand_dims(const Tensor& x, int64_t axis) {
-  ops::require_input(x, "expand_dims");
+  ops::require_defined(x, "expand_dims");
   const int at = normalize_axis(axis, x.rank() + 1, "expand_dims");
   Dims shape;
   for (int i = 0; i <= x.rank(); ++i) {

@@ -26,6 +26,11 @@ Tensor stack(const std::vector<Tensor>& tensors, int64_t axis = 0);
 /// `count` equal pieces along `axis` (PyTorch's chunk). Throws kOutOfRange for the axis, kShapeMismatch
 /// unless `count` divides the extent.
 std::vector<Tensor> split(const Tensor& x, int64_t count, int64_t axis = 0);
+/// The slices of `axis`, without that axis (PyTorch's unbind). Throws kOutOfRange for the axis.
+std::vector<Tensor> unstack(const Tensor& x, int64_t axis = 0);
+/// Slice `index` of `axis`, without that axis: x[index] in PyTorch. A negative index counts from the end.
+/// Throws kOutOfRange.
+Tensor select(const Tensor& x, int64_t index, int64_t axis = 0);
 /// Adds before[i] elements of `value` before axis i and after[i] after it. Throws kInvalidArgument unless
 /// both lists have one entry >= 0 per axis; kDtypeMismatch or kOutOfRange for a value that x's dtype can't
 /// hold.
@@ -40,6 +45,12 @@ Tensor roll(const Tensor& x, const Dims& shifts, const Axes& axes);
 /// x repeated counts[i] times along axis i (NumPy's and PyTorch's tile). The shorter of the list and x's
 /// shape is extended by ones in front. Throws kInvalidArgument for a negative count or a rank beyond 8.
 Tensor tile(const Tensor& x, const Dims& counts);
+/// Each slice of `axis` `count` times in a row. Throws kOutOfRange for the axis, kInvalidArgument for a
+/// negative count.
+Tensor repeat_interleave(const Tensor& x, int64_t count, int64_t axis = 0);
+/// Differences of neighbors along `axis`, x[i + 1] - x[i]: one fewer. Throws kOutOfRange for the axis,
+/// kShapeMismatch if it is empty.
+Tensor diff(const Tensor& x, int64_t axis = -1);
 /// x without `axes`, which must have extent 1; an empty list means all axes of extent 1. Throws
 /// kShapeMismatch, kOutOfRange, kInvalidArgument for a repeated axis.
 Tensor squeeze(const Tensor& x, const Axes& axes = {});

@@ -274,6 +274,23 @@ def attention_module(**options):
     return lambda: nn.MultiheadAttention(8, 2, batch_first=True, **options)
 
 
+def encoder_layer(**options):
+    return lambda: nn.TransformerEncoderLayer(8, 2, 12, dropout=0.0, batch_first=True, **options)
+
+
+def decoder_layer(**options):
+    return lambda: nn.TransformerDecoderLayer(8, 2, 12, dropout=0.0, batch_first=True, **options)
+
+
+def encode(module, x, seen):
+    return module(x, src_key_padding_mask=~seen)
+
+
+def decode(module, x, memory, seen):
+    future = ~causal_mask(x.shape[1], x.shape[1])
+    return module(x, memory, tgt_mask=future, memory_key_padding_mask=~seen)
+
+
 # name: module, call, inputs (a shape, or a function of the random numbers)
 LAYERS = {
     "dense": (lambda: nn.Linear(4, 3), whole, [(2, 5, 4)]),
@@ -325,6 +342,16 @@ LAYERS = {
     ),
     "temporal_block": (lambda: TemporalBlock(3, 5, 3, 2), images, [(2, 9, 3)]),
     "temporal_block_plain": (lambda: TemporalBlock(4, 4, 2, 1), images, [(2, 9, 4)]),
+    "prelu": (lambda: nn.PReLU(), whole, [(2, 5, 4)]),
+    "prelu_channels": (lambda: nn.PReLU(4), images, [(2, 5, 4)]),
+    "encoder_layer": (encoder_layer(), encode, [(2, 5, 8), key_mask(5, 3, of=5)]),
+    "encoder_layer_norm_first": (encoder_layer(norm_first=True, activation="gelu"), whole, [(2, 5, 8)]),
+    "decoder_layer": (decoder_layer(), decode, [(2, 4, 8), (2, 6, 8), key_mask(6, 2, of=6)]),
+    "decoder_layer_norm_first": (
+        decoder_layer(norm_first=True),
+        decode,
+        [(2, 4, 8), (2, 6, 8), key_mask(3, 6, of=6)],
+    ),
 }
 
 

@@ -87,6 +87,20 @@ TileFunction float_only(ElementOp op) {
       return binary<T, T, element::FloatRest<T>::fmod>;
     case ElementOp::kAtan2:
       return binary<T, T, element::FloatRest<T>::atan2>;
+#define X(id, name)   \
+  case ElementOp::id: \
+    return unary<T, T, element::FloatRest<T>::name>;
+      X(kTan, tan)
+      X(kAsin, asin)
+      X(kAcos, acos)
+      X(kAtan, atan)
+      X(kSinh, sinh)
+      X(kCosh, cosh)
+      X(kAsinh, asinh)
+      X(kAcosh, acosh)
+      X(kAtanh, atanh)
+      X(kLgamma, lgamma)
+#undef X
     default:
       return nullptr;
   }

@@ -93,6 +93,73 @@ class ScatterKernel final : public graph::Kernel {
   int threads_ = 1;
 };
 
+template <typename T>
+bool is_nan(T x) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return std::isnan(x);
+  } else {
+    return false;
+  }
+}
+
+/// Whether a candidate takes the place of what was chosen before: the first of equals and the first NaN stay.
+template <bool kLargest, typename T>
+bool replaces(T candidate, T chosen) {
+  return (kLargest ? candidate > chosen : candidate < chosen) || (is_nan(candidate) && !is_nan(chosen));
+}
+
+/// The largest or smallest of each element and its updates. The result may be stored in the memory of the
+/// base.
+template <typename T, bool kLargest>
+class ScatterExtremeKernel final : public graph::Kernel {
+ public:
+  ScatterExtremeKernel(const KernelRequest& request)
+      : name_(request.op.name),
+        view_(request.inputs[0].shape, axis_of(request)),
+        index_dtype_(request.inputs[1].dtype),
+        count_(request.inputs[1].shape.elems()) {
+    threads_ = view_.outer * count_ * view_.inner >= 2 * kElemsPerThread ? request.threads : 1;
+  }
+
+  void run(const KernelArgs& args) override {
+    check_indices(args.inputs[1], index_dtype_, count_, view_.extent, name_, "index");
+    const T* base = reinterpret_cast<const T*>(args.inputs[0]);
+    const T* updates = reinterpret_cast<const T*>(args.inputs[2]);
+    T* out = reinterpret_cast<T*>(args.outputs[0]);
+    int64_t* positions = reinterpret_cast<int64_t*>(args.outputs[1]);  // null if nobody reads them
+    const int64_t elems = view_.outer * view_.extent * view_.inner;
+    if (out != base) std::copy_n(base, elems, out);
+    if (positions) std::fill_n(positions, elems, int64_t{-1});
+    const Indices indices(args.inputs[1], index_dtype_);
+    for_columns(threads_, view_.outer, view_.inner, view_.inner,
+                [&](int64_t outer, int64_t begin, int64_t end) {
+                  for (int64_t i = 0; i < count_; ++i) {
+                    const int64_t to = (outer * view_.extent + indices[i]) * view_.inner;
+                    const T* from = updates + (outer * count_ + i) * view_.inner;
+                    for (int64_t k = begin; k < end; ++k) {
+                      if (!replaces<kLargest>(widen(from[k]), widen(out[to + k]))) continue;
+                      out[to + k] = from[k];
+                      if (positions) positions[to + k] = i;
+                    }
+                  }
+                });
+  }
+
+ private:
+  std::string name_;
+  AxisView view_;
+  DType index_dtype_;
+  int64_t count_;
+  int threads_ = 1;
+};
+
+template <bool kLargest>
+std::unique_ptr<graph::Kernel> prepare_scatter_extreme(const KernelRequest& request) {
+  return dispatch_dtype(request.inputs[0].dtype, [&]<typename T>(T) -> std::unique_ptr<graph::Kernel> {
+    return std::make_unique<ScatterExtremeKernel<T, kLargest>>(request);
+  });
+}
+
 /// total + update, where integers wrap.
 template <typename S, typename T>
 S wrapping_sum(S total, T update) {
@@ -267,15 +334,6 @@ class OneHotKernel final : public graph::Kernel {
   int64_t depth_;
 };
 
-template <typename T>
-bool is_nan(T x) {
-  if constexpr (std::is_floating_point_v<T>) {
-    return std::isnan(x);
-  } else {
-    return false;
-  }
-}
-
 /// kLargest chooses between arg-max and arg-min. The first of equals and the first NaN win.
 template <bool kLargest>
 class ArgKernel final : public graph::Kernel {
@@ -304,8 +362,7 @@ class ArgKernel final : public graph::Kernel {
     auto chosen = widen(x[0]);
     for (int64_t k = 1; k < view_.extent && !is_nan(chosen); ++k) {
       const auto candidate = widen(x[k * view_.inner]);
-      const bool better = kLargest ? candidate > chosen : candidate < chosen;
-      if (better || is_nan(candidate)) {
+      if (replaces<kLargest>(candidate, chosen)) {
         chosen = candidate;
         at = k;
       }
@@ -352,6 +409,13 @@ std::unique_ptr<graph::Kernel> prepare_scatter_add(const KernelRequest& request)
 
 std::unique_ptr<graph::Kernel> prepare_scatter(const KernelRequest& request) {
   return std::make_unique<ScatterKernel>(request);
+}
+
+std::unique_ptr<graph::Kernel> prepare_scatter_max(const KernelRequest& request) {
+  return prepare_scatter_extreme<true>(request);
+}
+std::unique_ptr<graph::Kernel> prepare_scatter_min(const KernelRequest& request) {
+  return prepare_scatter_extreme<false>(request);
 }
 
 std::unique_ptr<graph::Kernel> prepare_take_along_axis(const KernelRequest& request) {

@@ -10,6 +10,8 @@ namespace isochron::ops {
 std::unique_ptr<graph::Kernel> prepare_gather(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_scatter_add(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_scatter(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_scatter_max(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_scatter_min(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_take_along_axis(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_put_add_along_axis(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_one_hot(const graph::KernelRequest& request);

@@ -159,11 +159,52 @@ class TopKKernel final : public graph::Kernel {
   int threads_ = 1;
 };
 
+template <typename T>
+class SearchKernel final : public graph::Kernel {
+ public:
+  SearchKernel(const KernelRequest& request)
+      : extent_(request.inputs[0].shape.back()),
+        each_(request.inputs[1].shape.back()),
+        elems_(request.inputs[1].shape.elems()),
+        right_(request.attributes.get<bool>("right")) {
+    threads_ = elems_ >= kElemsPerThread / 4 ? request.threads : 1;
+  }
+
+  void run(const graph::KernelArgs& args) override {
+    const T* sorted = reinterpret_cast<const T*>(args.inputs[0]);
+    const T* values = reinterpret_cast<const T*>(args.inputs[1]);
+    int64_t* out = reinterpret_cast<int64_t*>(args.outputs[0]);
+    parallel_for(threads_, elems_, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const T* line = sorted + i / each_ * extent_;
+        const auto value = widen(values[i]);
+        const bool nan = value != value;  // behind all numbers
+        const auto goes_before = [&](T element) {
+          const auto x = widen(element);
+          return right_ ? x <= value || nan : x < value || (nan && x == x);
+        };
+        out[i] = std::partition_point(line, line + extent_, goes_before) - line;
+      }
+    });
+  }
+
+ private:
+  int64_t extent_, each_, elems_;
+  bool right_;
+  int threads_ = 1;
+};
+
 }  // namespace
 
 std::unique_ptr<graph::Kernel> prepare_top_k(const KernelRequest& request) {
   return dispatch_dtype(request.inputs[0].dtype, [&]<typename T>(T) -> std::unique_ptr<graph::Kernel> {
     return std::make_unique<TopKKernel<T>>(request);
+  });
+}
+
+std::unique_ptr<graph::Kernel> prepare_searchsorted(const KernelRequest& request) {
+  return dispatch_dtype(request.inputs[0].dtype, [&]<typename T>(T) -> std::unique_ptr<graph::Kernel> {
+    return std::make_unique<SearchKernel<T>>(request);
   });
 }
 

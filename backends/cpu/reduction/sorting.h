@@ -10,4 +10,6 @@ namespace isochron::ops {
 /// Attributes axis, k, largest; outputs values and positions, of which either may be unread.
 std::unique_ptr<graph::Kernel> prepare_top_k(const graph::KernelRequest& request);
 
+std::unique_ptr<graph::Kernel> prepare_searchsorted(const graph::KernelRequest& request);
+
 }  // namespace isochron::ops

@@ -88,7 +88,47 @@ void add_by_runs(LaunchKernel& kernel, const KernelRequest& request) {
           fmt::format(fmt::runtime(place), "place")));
 }
 
+/// Sorts the indices of slices together with their places, for `scatter` and its like.
+void sort_slices(LaunchKernel& kernel, const KernelRequest& request, int64_t extent, int64_t count) {
+  sort_into_workspace(kernel, request, 1, count,
+                      fmt::format("NarrowEntry::of(checked_index(in1[place], {}u, \"{}\"), "
+                                  "static_cast<unsigned>(place))",
+                                  counted(request, extent), request.op.name));
+}
+
+/// One thread per column of a run of equal indices walks through its updates. The result may be stored in the
+/// memory of the base.
+std::unique_ptr<graph::Kernel> scatter_extreme(const KernelRequest& request, bool largest) {
+  auto kernel = std::make_unique<LaunchKernel>(request);
+  const AxisView to(request.inputs[0].shape, axis_of(request));
+  const int64_t count = request.inputs[1].shape.elems();
+  request.module->add_shared(std::string(backends::texts::kIndexing));
+  if (to.outer * to.extent * to.inner == 0) return kernel;
+  kernel->add_loop(request, to.outer * to.extent * to.inner,
+                   "if (out0 != in0) out0[i] = in0[i];\n  if (out1) out1[i] = -1;");
+  if (count == 0) return kernel;
+  sort_slices(*kernel, request, to.extent, count);
+  kernel->add_loop(
+      request, to.outer * count * to.inner,
+      fmt::format(
+          "const unsigned long long at = i / {0}ull % {1}ull, outer = i / {2}ull, column = i % {0}ull;\n"
+          "  const NarrowEntry* const entries = static_cast<const NarrowEntry*>(workspace);\n"
+          "  if (!begins_run(entries, at)) return;\n"
+          "  const unsigned long long to = (outer * {3}ull + entries[at].key()) * {0}ull + column;\n"
+          "  extreme_of_run<{4}>(entries, at, {1}ull, in2 + (outer * {2}ull + column), {0}ull, out0 + to, "
+          "out1 ? out1 + to : out1);",
+          to.inner, count, count * to.inner, to.extent, largest));
+  return kernel;
+}
+
 }  // namespace
+
+std::unique_ptr<graph::Kernel> prepare_scatter_max_cuda(const KernelRequest& request) {
+  return scatter_extreme(request, true);
+}
+std::unique_ptr<graph::Kernel> prepare_scatter_min_cuda(const KernelRequest& request) {
+  return scatter_extreme(request, false);
+}
 
 std::unique_ptr<graph::Kernel> prepare_take_along_axis_cuda(const KernelRequest& request) {
   auto kernel = std::make_unique<LaunchKernel>(request);
@@ -132,11 +172,7 @@ std::unique_ptr<graph::Kernel> prepare_scatter_cuda(const KernelRequest& request
   kernel->add_loop(request, to.outer * to.extent * to.inner, "if (out0 != in0) out0[i] = in0[i];",
                    moved_type);
   if (count == 0) return kernel;
-  sort_into_workspace(
-      *kernel, request, 1, count,
-      fmt::format(
-          "NarrowEntry::of(checked_index(in1[place], {}u, \"scatter\"), static_cast<unsigned>(place))",
-          counted(request, to.extent)));
+  sort_slices(*kernel, request, to.extent, count);
   kernel->add_loop(
       request, to.outer * count * to.inner,
       fmt::format(

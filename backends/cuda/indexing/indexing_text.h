@@ -65,6 +65,26 @@ ISOCHRON_SCALAR bool ends_run(const Entry* entries, unsigned long long at, unsig
   return at + 1 == count || entries[at + 1].key() != entries[at].key();
 }
 
+/// Puts the largest of *chosen and of the elements updates[position * inner] for a run of entries of one key,
+/// from `first` on, into *chosen, else the smallest; of equals, and of NaNs, the first one. *place, if there
+/// is one, gets its position, if it is an update.
+template <bool kLargest, typename Entry, typename T>
+ISOCHRON_SCALAR void extreme_of_run(const Entry* entries, unsigned long long first, unsigned long long count,
+                                    const T* updates, unsigned long long inner, T* chosen, long long* place) {
+  const auto key = entries[first].key();
+  auto best = widen(*chosen);
+  long long at = -1;
+  for (unsigned long long k = first; k < count && entries[k].key() == key; ++k) {
+    const auto x = widen(updates[entries[k].position() * inner]);
+    if (!(kLargest ? x > best : x < best) && !(x != x && best == best)) continue;
+    best = x;
+    at = entries[k].position();
+  }
+  if (at < 0) return;
+  *chosen = updates[at * inner];
+  if (place) *place = at;
+}
+
 /// The indices of a bag.
 struct Bag {
   unsigned begin, end;

@@ -27,4 +27,25 @@ std::unique_ptr<graph::Kernel> prepare_top_k_cuda(const graph::KernelRequest& re
   return kernel;
 }
 
+std::unique_ptr<graph::Kernel> prepare_searchsorted_cuda(const graph::KernelRequest& request) {
+  auto kernel = std::make_unique<LaunchKernel>(request);
+  const TensorSpec &sorted = request.inputs[0], &values = request.inputs[1];
+  if (values.shape.elems() == 0) return kernel;
+  kernel->add_loop(
+      request, values.shape.elems(),
+      fmt::format("const auto value = widen(in1[i]);\n"
+                  "  unsigned long long low = 0, high = {0}ull;\n"
+                  "  while (low < high) {{\n"
+                  "    const unsigned long long middle = (low + high) / 2;\n"
+                  "    const auto x = widen(in0[i / {1}ull * {0}ull + middle]);\n"
+                  "    if ({2}) low = middle + 1;\n"
+                  "    else high = middle;\n"
+                  "  }}\n"
+                  "  out0[i] = low;",
+                  sorted.shape.back(), values.shape.back(),
+                  request.attributes.get<bool>("right") ? "x <= value || value != value"
+                                                        : "x < value || (value != value && x == x)"));
+  return kernel;
+}
+
 }  // namespace isochron::ops

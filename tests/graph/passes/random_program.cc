@@ -40,6 +40,8 @@ const Unary kUnary[] = {
      [](const Tensor& x) { return x * (scalar(2, x.dtype()) * scalar(0.25, x.dtype())); }},
     {"softplus", true, [](const Tensor& x) { return softplus(x); }},
     {"gelu", true, [](const Tensor& x) { return gelu(x); }},
+    {"atan asinh", true, [](const Tensor& x) { return atan(x) - asinh(x); }},
+    {"tan cosh", true, [](const Tensor& x) { return tan(tanh(x)) * cosh(tanh(x)); }},
     {"twice", true, [](const Tensor& x) { return tanh(x) + tanh(x); }},
     {"stop_gradient +", false, [](const Tensor& x) { return stop_gradient(x) * 0.5 + x; }},
     {"abs", false, [](const Tensor& x) { return abs(x); }},

@@ -7,6 +7,7 @@
 
 #include "isochron/autograd/autograd.h"
 #include "isochron/graph/step/captured.h"
+#include "isochron/nn/layers/transformer.h"
 #include "isochron/nn/losses/losses.h"
 #include "isochron/nn/models/gpt.h"
 #include "isochron/nn/models/models.h"
@@ -107,6 +108,16 @@ const ModuleCase kLayers[] = {
     {"attention_function_masked", {}, attention_function(true)},
     {"temporal_block", make<TemporalBlock>(temporal(5, 3, 1), 2, true)},
     {"temporal_block_plain", make<TemporalBlock>(temporal(4, 2, 1), 1, false)},
+    {"prelu", make<PRelu>()},
+    {"prelu_channels", make<PRelu>(true)},
+    {"encoder_layer", make<TransformerEncoderLayer>(8, 2, 12, TransformerOptions{.dropout = 0}), kAllInputs},
+    {"encoder_layer_norm_first",
+     make<TransformerEncoderLayer>(
+         8, 2, 12, TransformerOptions{.dropout = 0, .activation = Activation::kGelu, .norm_first = true})},
+    {"decoder_layer", make<TransformerDecoderLayer>(8, 2, 12, TransformerOptions{.dropout = 0}), kAllInputs},
+    {"decoder_layer_norm_first",
+     make<TransformerDecoderLayer>(8, 2, 12, TransformerOptions{.dropout = 0, .norm_first = true}),
+     kAllInputs},
 };
 
 ModuleCase keras(std::string name, Make make, Call call = ModuleCase().call) {

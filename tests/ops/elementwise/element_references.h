@@ -79,6 +79,16 @@ std::vector<Reference<R>> unary_references() {
       {Op::kCeil, [](R x) { return std::ceil(x); }},
       {Op::kRound, [](R x) { return std::nearbyint(x); }},
       {Op::kTrunc, [](R x) { return std::trunc(x); }},
+      {Op::kTan, [](R x) { return std::tan(x); }},
+      {Op::kAsin, [](R x) { return std::asin(x); }},
+      {Op::kAcos, [](R x) { return std::acos(x); }},
+      {Op::kAtan, [](R x) { return std::atan(x); }},
+      {Op::kSinh, [](R x) { return std::sinh(x); }},
+      {Op::kCosh, [](R x) { return std::cosh(x); }},
+      {Op::kAsinh, [](R x) { return std::asinh(x); }},
+      {Op::kAcosh, [](R x) { return std::acosh(x); }},
+      {Op::kAtanh, [](R x) { return std::atanh(x); }},
+      {Op::kLgamma, [](R x) { return std::lgamma(x); }},
   };
 }
 

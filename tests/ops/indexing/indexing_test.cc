@@ -2,11 +2,14 @@
 // on values.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "isochron/autograd/autograd.h"
 #include "isochron/graph/capture/variable.h"
 #include "isochron/graph/step/captured.h"
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/indexing/indexing.h"
+#include "isochron/ops/matmul/matmul.h"
 #include "isochron/ops/reduction/reduction.h"
 #include "isochron/ops/shape/creation.h"
 #include "isochron/ops/shape/shape_ops.h"
@@ -147,6 +150,52 @@ TEST(Scatter, AnIndexOutsideTheBaseChangesNothing) {
   EXPECT_EQ(base.tensor().to_vector(), Values(6, 1));
   EXPECT_ERROR(scatter(base, zeros({2}, DType::kI64), zeros({3, 2})), ErrorCode::kShapeMismatch,
                "base f32(3, 2) at indices i64(2) along axis 0 takes updates f32(2, 2), got f32(3, 2)");
+}
+
+TEST(ScatterExtremes, TheGradientGoesToTheFirstOfEquals) {
+  const Tensor base = from_vector({3, 2}, {0, 9, 0, 0, 5, 5}),
+               indices = from_vector({3}, {0, 1, 0}, DType::kI64);
+  const Tensor updates = from_vector({3, 2}, {4, 1, -1, 0, 4, 9});
+  GradientTape tape;
+  const Tensor y = scatter_max(base, indices, updates);
+  EXPECT_EQ(y.to_vector(), (Values{4, 9, 0, 0, 5, 5}));
+  const Tensor seed = from_vector({3, 2}, {1, 2, 3, 4, 5, 6});
+  const std::vector<Tensor> gradients = tape.gradient(sum(y * seed), {base, updates});
+  EXPECT_EQ(gradients[0].to_vector(), (Values{0, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(gradients[1].to_vector(), (Values{1, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(scatter_min(base, indices, updates).to_vector(), (Values{0, 1, -1, 0, 5, 5}));
+}
+
+TEST(ScatterExtremes, NanWinsAndGroupsMayBeEmpty) {
+  const Tensor x = from_vector({3}, {NAN, 2, 1}), group = from_vector({3}, {2, 0, 0}, DType::kI64);
+  const Tensor largest = scatter_max(full({3}, -INFINITY), group, x);
+  const Values of_groups = where(is_inf(largest), 0, largest).to_vector();
+  EXPECT_EQ(of_groups[0], 2);
+  EXPECT_EQ(of_groups[1], 0);
+  EXPECT_TRUE(std::isnan(of_groups[2]));
+  EXPECT_TRUE(std::isnan(scatter_min(full({1}, NAN), zeros({3}, DType::kI64), ones({3})).item<float>()));
+  EXPECT_ERROR(scatter_max(zeros({2}), from_vector({1}, {2}, DType::kI64), ones({1})), ErrorCode::kOutOfRange,
+               "[scatter_max] index 2 at position 0 lies outside [0, 2)");
+}
+
+TEST(ScatterExtremes, UpdateAVariableInPlaceAndInMixedPrecision) {
+  const Variable record(zeros({1000, 8}), "record", false);
+  auto keep =
+      capture([&](const Tensor& x) { record.assign(scatter_max(record, zeros({}, DType::kI64), x)); });
+  for (const double x : {3.0, 5.0, 4.0}) keep(full({8}, x));
+  EXPECT_EQ(keep.plan_report().updates_copied, 0);
+  EXPECT_LT(keep.plan_report().arena_bytes, 4096u);
+  EXPECT_EQ(sum(record).item<float>(), 40);
+
+  const Variable weight(full({4, 4}, 0.3), "weight");
+  const Tensor x = full({6, 4}, 1.1), group = from_vector({6}, {0, 0, 1, 1, 1, 2}, DType::kI64);
+  auto step = capture(
+      [&](const Tensor& in) {
+        const Tensor hidden = matmul(in, weight) * 1.7;
+        return gradients(sum(scatter_max(full({3, 4}, -100), group, hidden)), {weight})[0];
+      },
+      {.passes = {.precision = Precision::kMixedBf16}});
+  for (const double g : step(x).to_vector()) EXPECT_NEAR(g, 3 * 1.1 * 1.7, 0.1) << "one row of each group";
 }
 
 }  // namespace

@@ -77,5 +77,18 @@ TEST(TopK, RefusesMoreThanThereIs) {
   EXPECT_EQ(top_k(vec({1, 2}), 0).first.shape(), Shape({0}));
 }
 
+TEST(Searchsorted, PutsNanBehindAllNumbers) {
+  const Tensor sorted = vec({-1, 0, 0, 2, NAN});
+  const Tensor values = from_vector({2, 3}, {0, -INFINITY, INFINITY, NAN, 1, 3});
+  EXPECT_EQ(searchsorted(sorted, values).to_vector(), (Values{1, 0, 4, 4, 3, 4}));
+  EXPECT_EQ(searchsorted(sorted, values, true).to_vector(), (Values{3, 0, 4, 5, 3, 4}));
+  EXPECT_EQ(searchsorted(sorted, scalar(2)).shape(), Shape({}));
+  EXPECT_EQ(searchsorted(sorted, values).dtype(), DType::kI64);
+  EXPECT_ERROR(searchsorted(zeros({2, 3}), zeros({3, 3})), ErrorCode::kShapeMismatch,
+               "expected sorted lines and as many lines of values, (..., S) and (..., V), got f32(2, 3) and "
+               "f32(3, 3)");
+  EXPECT_ERROR(searchsorted(sorted, arange(3)), ErrorCode::kDtypeMismatch, "[searchsorted]");
+}
+
 }  // namespace
 }  // namespace isochron

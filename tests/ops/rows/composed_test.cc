@@ -7,7 +7,6 @@
 #include <limits>
 
 #include "isochron/autograd/autograd.h"
-#include "isochron/data/formats/npy.h"
 #include "isochron/graph/step/captured.h"
 #include "isochron/ops/attention/attention.h"
 #include "isochron/ops/elementwise/elementwise.h"
@@ -16,8 +15,10 @@
 #include "isochron/ops/reduction/distances.h"
 #include "isochron/ops/reduction/reduction.h"
 #include "isochron/ops/shape/creation.h"
+#include "isochron/ops/shape/grid_sample.h"
 #include "isochron/ops/shape/shape_ops.h"
 #include "isochron/ops/shape/slicing.h"
+#include "ops/golden_functions.h"
 #include "support/expect_error.h"
 #include "support/near.h"
 
@@ -27,12 +28,8 @@ namespace {
 using Values = std::vector<double>;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-class Composed : public testing::Test {
+class Composed : public GoldenFunctions {
  protected:
-  void expect_equal(const Tensor& got, const std::string& name) {
-    EXPECT_TRUE(near(got, arrays_.at(name), 1e-13, 1e-13)) << name;
-  }
-
   void check(const std::string& name, const std::function<Tensor(const Tensor&)>& function) {
     const Tensor x = arrays_.at("x"), dy = arrays_.at(name + ".dy");
     GradientTape tape;
@@ -40,20 +37,6 @@ class Composed : public testing::Test {
     expect_equal(y, name + ".y");
     expect_equal(tape.gradient({&y, 1}, {&x, 1}, {&dy, 1})[0], name + ".dx");
   }
-
-  void check_several(const std::string& name,
-                     const std::function<Tensor(const std::vector<Tensor>&)>& function) {
-    std::vector<Tensor> inputs;
-    for (std::string x = name + ".x0"; arrays_.contains(x); x.back()++) inputs.push_back(arrays_.at(x));
-    const Tensor dy = arrays_.at(name + ".dy");
-    GradientTape tape;
-    const Tensor y = function(inputs);
-    expect_equal(y, name + ".y");
-    const std::vector<Tensor> gradients = tape.gradient({&y, 1}, inputs, {&dy, 1});
-    for (size_t i = 0; i < inputs.size(); ++i) expect_equal(gradients[i], fmt::format("{}.dx{}", name, i));
-  }
-
-  data::NpzFile arrays_ = data::read_npz(ISOCHRON_SOURCE_DIR "/tests/golden/functions_torch.npz");
 };
 
 TEST_F(Composed, FunctionsAndGradientsAreThoseOfPyTorch) {
@@ -73,7 +56,6 @@ TEST_F(Composed, FunctionsAndGradientsAreThoseOfPyTorch) {
 }
 
 TEST_F(Composed, FunctionsOfSeveralTensorsAreThoseOfPyTorch) {
-  using In = const std::vector<Tensor>&;
   const auto attend = [](In in) { return attention(in[0], in[1], in[2], {.mask = in[3]}); };
   check_several("attention_bias", attend);
   check_several("attention_bias_of_samples", attend);
@@ -93,6 +75,37 @@ TEST_F(Composed, FunctionsOfSeveralTensorsAreThoseOfPyTorch) {
   check_several("scatter_columns", [](In in) {
     return scatter(in[0], from_vector({3}, {1, 3, 0}, DType::kI32), in[1], 1);
   });
+}
+
+TEST_F(Composed, FunctionsThatMoveElementsAreThoseOfPyTorch) {
+  check_several("select", [](In in) { return select(in[0], -2, 1); });
+  check_several("unstack", [](In in) { return unstack(in[0], 1)[2] * select(unstack(in[0])[1], 0); });
+  check_several("repeat_interleave", [](In in) { return repeat_interleave(in[0], 3, 1); });
+  check_several("diff", [](In in) { return diff(in[0], 0); });
+  check_several("swap_axes", [](In in) { return swap_axes(in[0], -1, 0); });
+  check_several("flatten", [](In in) { return flatten(in[0], 1, -2); });
+  check_several("meshgrid", [](In in) { return stack(meshgrid({in[0], in[1]})); });
+  check_several("pixel_shuffle", [](In in) { return pixel_shuffle(in[0], 2); });
+  check_several("pixel_unshuffle", [](In in) { return pixel_unshuffle(in[0], 2); });
+  check_several("diagonal_matrix", [](In in) { return diagonal_matrix(in[0]); });
+  check_several("trace", [](In in) { return trace(in[0]); });
+  check_several("outer", [](In in) { return outer(in[0], in[1]); });
+}
+
+TEST_F(Composed, GridsAreSampledAsByPyTorch) {
+  for (const bool nearest : {false, true}) {
+    for (const bool border : {false, true}) {
+      for (const bool corners : {false, true}) {
+        const std::string name = fmt::format("grid_sample_{}_{}_{}", nearest ? "nearest" : "bilinear",
+                                             border ? "border" : "zeros", corners ? "corners" : "areas");
+        check_several(name, [&](In in) {
+          return grid_sample(in[0], in[1], {.nearest = nearest, .border = border, .align_corners = corners});
+        });
+      }
+    }
+  }
+  check_several("affine_grid", [](In in) { return affine_grid(in[0], 4, 5); });
+  check_several("affine_grid_corners", [](In in) { return affine_grid(in[0], 4, 5, true); });
 }
 
 TEST_F(Composed, CountsAreThoseOfPyTorch) {
@@ -138,6 +151,52 @@ TEST(ComposedLimits, NothingToReduce) {
   EXPECT_EQ(linspace(5, 1, 3, DType::kI32).to_vector(), (Values{5, 3, 1}));
   EXPECT_EQ(tile(scalar(3), {2}).to_vector(), (Values{3, 3}));
   EXPECT_EQ(tile(from_vector({2}, {1, 2}), {}).to_vector(), (Values{1, 2}));
+}
+
+TEST(ComposedLimits, ShapesOfWhatMovesElements) {
+  const Tensor x = zeros({2, 3, 4});
+  EXPECT_EQ(unstack(x, 1).size(), 3U);
+  EXPECT_TRUE(unstack(zeros({0, 3})).empty());
+  EXPECT_EQ(repeat_interleave(x, 0, 2).shape(), Shape({2, 3, 0}));
+  EXPECT_EQ(diff(x, 0).shape(), Shape({1, 3, 4}));
+  EXPECT_EQ(flatten(x).shape(), Shape({24}));
+  EXPECT_EQ(flatten(scalar(1)).shape(), Shape({1}));
+  EXPECT_EQ(flatten(x, 1, 1).shape(), x.shape());
+  EXPECT_EQ(diagonal_matrix(zeros({2, 0})).shape(), Shape({2, 0, 0}));
+  EXPECT_EQ(diagonal_matrix(from_vector({2}, {INFINITY, 1})).to_vector(), (Values{INFINITY, 0, 0, 1}));
+  EXPECT_EQ(meshgrid({arange(2), arange(3)})[1].to_vector(), (Values{0, 1, 2, 0, 1, 2}));
+  EXPECT_ERROR(select(x, 3, 1), ErrorCode::kOutOfRange, "select");
+  EXPECT_ERROR(select(x, 0, 3), ErrorCode::kOutOfRange, "select");
+  EXPECT_ERROR(repeat_interleave(x, -1), ErrorCode::kInvalidArgument, "the count must be >= 0, got -1");
+  EXPECT_ERROR(diff(zeros({0})), ErrorCode::kShapeMismatch, "axis -1 of f32(0) is empty");
+  EXPECT_ERROR(flatten(x, 2, 1), ErrorCode::kInvalidArgument, "axis 2 comes after axis 1");
+  EXPECT_ERROR(meshgrid({}), ErrorCode::kInvalidArgument, "expected 1 to 8 vectors, got 0");
+  EXPECT_ERROR(meshgrid({x}), ErrorCode::kShapeMismatch, "expected vectors, got f32(2, 3, 4)");
+  EXPECT_ERROR(pixel_shuffle(zeros({1, 2, 2, 6}), 2), ErrorCode::kShapeMismatch, "no multiple of 4");
+  EXPECT_ERROR(pixel_unshuffle(zeros({1, 2, 3, 1}), 2), ErrorCode::kShapeMismatch, "must be multiples of 2");
+  EXPECT_ERROR(pixel_shuffle(x, 2), ErrorCode::kShapeMismatch, "expected (N, H, W, C)");
+  EXPECT_ERROR(outer(x, x), ErrorCode::kShapeMismatch, "expected vectors");
+  EXPECT_ERROR(trace(x), ErrorCode::kShapeMismatch, "needs square matrices");
+}
+
+TEST(ComposedLimits, GridsOfOnePixelAndOutside) {
+  const Tensor image = full({1, 1, 1, 1}, 3);
+  const Tensor grid = from_vector({1, 1, 3, 2}, {0, 0, 5, 0, 0, -1.5});
+  for (const bool corners : {false, true}) {
+    EXPECT_EQ(grid_sample(image, grid, {.border = true, .align_corners = corners}).to_vector(),
+              (Values{3, 3, 3}));
+  }
+  EXPECT_EQ(grid_sample(image, grid).to_vector(), (Values{3, 0, 0.75}));
+  EXPECT_EQ(affine_grid(from_vector({1, 2, 3}, {1, 0, 0, 0, 1, 0}), 1, 1, true).to_vector(), (Values{0, 0}));
+  const Tensor nowhere = full({1, 1, 1, 2}, std::nan(""));
+  EXPECT_EQ(grid_sample(image, nowhere).item<float>(), 0);
+  EXPECT_TRUE(std::isnan(grid_sample(image, nowhere, {.border = true}).item<float>()));
+  EXPECT_ERROR(grid_sample(image, zeros({2, 1, 1, 2})), ErrorCode::kShapeMismatch, "(N, P, Q, 2)");
+  EXPECT_ERROR(grid_sample(image, zeros({1, 1, 1, 2}, DType::kF64)), ErrorCode::kDtypeMismatch,
+               "one floating dtype");
+  EXPECT_ERROR(grid_sample(zeros({1, 0, 1, 1}), zeros({1, 1, 1, 2})), ErrorCode::kShapeMismatch, "is empty");
+  EXPECT_ERROR(affine_grid(zeros({1, 3, 3}), 2, 2), ErrorCode::kShapeMismatch, "(N, 2, 3)");
+  EXPECT_ERROR(affine_grid(zeros({1, 2, 3}), 0, 2), ErrorCode::kInvalidArgument, "must be > 0, got 0 and 2");
 }
 
 TEST(Distances, OfRowsThatAreZeroOrEqual) {

@@ -155,7 +155,7 @@ double difference(const Problem& problem, const std::vector<Tensor>& seeds, size
   return (totals[0] - totals[1]) / (2 * kStep);
 }
 
-std::vector<Tensor> select(std::span<const Tensor> tensors, const std::vector<size_t>& which) {
+std::vector<Tensor> picked(std::span<const Tensor> tensors, const std::vector<size_t>& which) {
   std::vector<Tensor> result;
   for (const size_t i : which) result.push_back(tensors[i]);
   return result;
@@ -173,7 +173,7 @@ std::vector<Tensor> taped_gradients(const Problem& problem, std::span<const Tens
                                     std::span<const Tensor> seeds) {
   GradientTape tape;
   const std::vector<Tensor> outputs = problem.function(arguments);
-  const std::vector<Tensor> sources = select(arguments, problem.sources);
+  const std::vector<Tensor> sources = picked(arguments, problem.sources);
   return defined_gradients(tape.gradient(outputs, sources, seeds), sources);
 }
 
@@ -184,7 +184,7 @@ std::vector<Tensor> captured_gradients(const Problem& problem, const std::vector
   CapturedFunction captured(
       [&problem, count](std::span<const Tensor> arguments) {
         const std::vector<Tensor> outputs = problem.function(arguments.first(count));
-        const std::vector<Tensor> sources = select(arguments, problem.sources);
+        const std::vector<Tensor> sources = picked(arguments, problem.sources);
         return defined_gradients(gradients(outputs, sources, arguments.subspan(count)), sources);
       },
       {});
