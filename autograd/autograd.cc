@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "isochron/autograd/slice_gradients.h"
 #include "isochron/core/telemetry/counters.h"
 #include "isochron/core/telemetry/sealed.h"
 #include "isochron/graph/capture/apply.h"
@@ -192,9 +193,9 @@ class Walk {
     for (size_t i = entries_.size(); i-- > 0;) visit(entries_[i], contributes_[i]);
     std::vector<Tensor> result;
     for (const Tensor& source : sources_) {
-      auto found = gradients_.find(key_of(source));
-      if (found == gradients_.end() && source.stale()) found = gradients_.find(key_of(source.refreshed()));
-      result.push_back(found == gradients_.end() ? Tensor() : found->second);
+      Tensor found = gradient_of(source);
+      if (!found.defined() && source.stale()) found = gradient_of(source.refreshed());
+      result.push_back(std::move(found));
     }
     return result;
   }
@@ -225,16 +226,31 @@ class Walk {
     return is_floating(tensor.dtype()) && leads_to(entry.leading, input) && useful_.contains(key_of(tensor));
   }
 
+  /// The gradient of `tensor` so far; undefined if there is none.
+  Tensor gradient_of(const Tensor& tensor) {
+    const Key key = key_of(tensor);
+    if (const auto slices = slices_.find(key); slices != slices_.end()) {
+      Tensor& total = gradients_[key];
+      total = accumulate(total, joined(std::move(slices->second), tensor.shape()));
+      slices_.erase(slices);
+    }
+    const auto found = gradients_.find(key);
+    return found == gradients_.end() ? Tensor() : found->second;
+  }
+
   void visit(const Entry& entry, bool contributes) {
     if (!contributes) return;
     std::vector<Tensor> output_gradients;
     bool any = false;
     for (const Tensor& output : entry.outputs) {
-      const auto found = gradients_.find(key_of(output));
-      output_gradients.push_back(found == gradients_.end() ? Tensor() : found->second);
+      output_gradients.push_back(gradient_of(output));
       any = any || output_gradients.back().defined();
     }
     if (!any) return;
+    if (auto slice = slice_gradient(*entry.op, *entry.attributes, entry.inputs, output_gradients)) {
+      slices_[key_of(entry.inputs[0])].push_back(std::move(*slice));
+      return;
+    }
     const auto needed = std::make_unique<bool[]>(entry.inputs.size());
     for (size_t i = 0; i < entry.inputs.size(); ++i) {
       needed[i] = needs(entry, i);
@@ -254,6 +270,7 @@ class Walk {
   std::span<const Entry> entries_;
   std::span<const Tensor> sources_;
   KeyMap<Tensor> gradients_;
+  KeyMap<std::vector<SliceGradient>> slices_;  // that aren't in `gradients_` yet
   KeySet useful_;
   std::vector<bool> contributes_;
 };

@@ -33,6 +33,14 @@ inline std::vector<Tensor> gradients(const Tensor& target, std::initializer_list
   return gradients(target, std::span(sources.begin(), sources.size()));
 }
 
+/// gradients({y}, {x, w}, {seed}).
+inline std::vector<Tensor> gradients(std::initializer_list<Tensor> targets,
+                                     std::initializer_list<Tensor> sources,
+                                     std::initializer_list<Tensor> seeds = {}) {
+  return gradients(std::span(targets.begin(), targets.size()), std::span(sources.begin(), sources.size()),
+                   std::span(seeds.begin(), seeds.size()));
+}
+
 std::vector<Tensor> gradients(const Tensor& target, std::span<const Variable> sources);
 
 /// While capturing: the leaves of `target`, each once. These are the tensors from outside the graph, such as
@@ -62,6 +70,11 @@ class GradientTape {
   std::vector<Tensor> gradient(const Tensor& target, std::span<const Tensor> sources);
   std::vector<Tensor> gradient(const Tensor& target, std::initializer_list<Tensor> sources) {
     return gradient(target, std::span(sources.begin(), sources.size()));
+  }
+  std::vector<Tensor> gradient(std::initializer_list<Tensor> targets, std::initializer_list<Tensor> sources,
+                               std::initializer_list<Tensor> seeds = {}) {
+    return gradient(std::span(targets.begin(), targets.size()), std::span(sources.begin(), sources.size()),
+                    std::span(seeds.begin(), seeds.size()));
   }
   std::vector<Tensor> gradient(const Tensor& target, std::span<const Variable> sources);
   Tensor gradient(const Tensor& target, const Tensor& source);

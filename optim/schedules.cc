@@ -180,4 +180,21 @@ Schedule warmup(int64_t steps, Schedule after) {
   });
 }
 
+Schedule sequence(std::vector<Schedule> phases, std::vector<int64_t> starts) {
+  require(!phases.empty() && starts.size() + 1 == phases.size(), ErrorCode::kInvalidArgument, "sequence",
+          "{} phases need one start fewer, got {}", phases.size(), starts.size());
+  for (size_t i = 0; i < starts.size(); ++i) {
+    require(starts[i] > (i == 0 ? 0 : starts[i - 1]), ErrorCode::kInvalidArgument, "sequence",
+            "start {} is {}: starts must be > 0 and strictly increasing", i, starts[i]);
+  }
+  return Schedule([=](const Tensor& step) {
+    Tensor rate = phases[0](step);
+    for (size_t i = 0; i < starts.size(); ++i) {
+      const double start = static_cast<double>(starts[i]);
+      rate = where(step < start, rate, phases[i + 1](maximum(step - start, 0.0)));
+    }
+    return rate;
+  });
+}
+
 }  // namespace isochron::optim

@@ -73,4 +73,9 @@ Schedule inverse_sqrt(double initial, int64_t steps);
 /// then follows `after` from its beginning. steps >= 0; 0 is `after` itself.
 Schedule warmup(int64_t steps, Schedule after);
 
+/// Schedules one after the other, each from its own beginning: phases[i] from step starts[i - 1] on, the
+/// first from step 0 (PyTorch's SequentialLR). There is one start fewer than phases, and starts are > 0 and
+/// strictly increasing. For a second phase of training: sequence({first, cosine(1e-2, 500)}, {steps_so_far}).
+Schedule sequence(std::vector<Schedule> phases, std::vector<int64_t> starts);
+
 }  // namespace isochron::optim

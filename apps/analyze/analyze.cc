@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -69,6 +70,19 @@ observe::FlatnessVerdict judge_few(std::span<const double> values, bool smoothed
   verdict.change_point *= static_cast<int>(kFarApart);
   verdict.reason = "judged from every fifth value, because neighbors share iterations: " + verdict.reason;
   return verdict;
+}
+
+/// What the last digit of the values is worth, relative: as they are written, or if there are only a few
+/// different ones, the smallest distance of two of them.
+double resolution_of(std::span<const double> values, double written) {
+  constexpr size_t kFew = 20;
+  const std::set<double> different(values.begin(), values.end());
+  if (different.size() < 2 || different.size() > kFew) return written;
+  double least = std::numeric_limits<double>::infinity();
+  for (auto value = different.begin(), next = std::next(value); next != different.end(); ++value, ++next)
+    least = std::min(least, *next - *value);
+  const double usual = observe::median(values);
+  return usual > 0 ? std::max(written, least / usual) : written;
 }
 
 /// If most values are the same number, a change smaller than its last digit is hidden: such a change makes
@@ -316,7 +330,8 @@ void run(const Options& options) {
   require_folder_of(options.json);
   require(!piped || isatty(STDIN_FILENO) == 0, ErrorCode::kInvalidArgument, "analyze",
           "standard input is a terminal; name a file, or pipe a table or log in");
-  const IterationTimes times = read_times(options.times);
+  IterationTimes times = read_times(options.times);
+  for (const auto& series : times.series) times.resolution = resolution_of(series.ns, times.resolution);
   const std::string name = piped ? name_of("-") : quotation(options.times.path.filename().string());
   const std::vector<Judged> judged = judge(times, name, options, times.series.size());
   const std::vector<OtherPhase> phases = judge_others(times, name, options);

@@ -165,8 +165,8 @@ std::vector<SeriesClass> healthy() {
         [size = run.between_log(0.2, 5), part = run.between_log(0.01, 0.05) / 3](
             Run& r, int, double position) { return (1 + size * std::exp(-position / part)) * r.noise(0.05); };
   });
-  add("warm-up at another level for 1 to 8 %", [](Run& run) -> Factor {
-    return [level = run.one_of({0.3, 0.6, 0.9, 1.1, 1.5, 3.0}), part = run.between(0.01, 0.08)](
+  add("warm-up at a higher level for 1 to 8 %", [](Run& run) -> Factor {
+    return [level = run.one_of({1.1, 1.5, 3.0}), part = run.between(0.01, 0.08)](
                Run& r, int, double position) { return (position < part ? level : 1) * r.noise(0.05); };
   });
   add("first iterations of 10 to 1000", [](Run& run) -> Factor {
@@ -252,6 +252,11 @@ std::vector<SeriesClass> sick(double change) {
       };
     });
   }
+  add("faster for the first 3 to 9 %", [change](Run& run) -> Factor {
+    return [change, part = run.between(0.03, 0.09)](Run& r, int, double position) {
+      return (position < part ? 1 : 1 + change) * r.noise(0.05);
+    };
+  });
   add("growth from 60 to 90 % on", [change](Run& run) -> Factor {
     return [change, from = run.between(0.6, 0.9)](Run& r, int, double position) {
       return (1 + 2 * change * std::max(0.0, position - from) / (1 - from)) * r.noise(0.05);

@@ -67,6 +67,7 @@ class Fuser {
   void run() {
     for (size_t i = 0; i < nodes_.size(); ++i) consider(i);
     join_updates();
+    sink();
     emit();
   }
 
@@ -125,10 +126,15 @@ class Fuser {
   }
 
   bool joinable(size_t a, size_t b, const GroupLimits& limits) {
-    const std::vector<size_t> members = merged_members(a, b);
+    if (!fits(merged_members(a, b), limits)) return false;
+    return groups_[a].rank < groups_[b].rank ? !reaches_around(a, b) : !reaches_around(b, a);
+  }
+
+  /// Whether `members` can be one program within the limits.
+  bool fits(const std::vector<size_t>& members, const GroupLimits& limits) const {
     size_t instructions = 0;
     size_t outputs = 0;
-    bool sums = groups_[b].shape.elems() > kMostUpdatedElems;
+    bool sums = iteration_shape(*nodes_[members[0]]).elems() > kMostUpdatedElems;
     std::unordered_set<const Value*> operands;
     const std::unordered_set<size_t> inside(members.begin(), members.end());
     for (size_t m : members) {
@@ -145,10 +151,82 @@ class Fuser {
         }
       }
     }
-    if (instructions > limits.instructions || operands.size() > limits.operands || outputs > limits.outputs ||
-        instructions + operands.size() > kMaxProgramRegisters || (sums && operands.size() > kMostTerms))
-      return false;
-    return groups_[a].rank < groups_[b].rank ? !reaches_around(a, b) : !reaches_around(b, a);
+    return instructions <= limits.instructions && operands.size() <= limits.operands &&
+           outputs <= limits.outputs && instructions + operands.size() <= kMaxProgramRegisters &&
+           !(sums && operands.size() > kMostTerms);
+  }
+
+  /// Moves results that a single later group reads into that group, where it can compute them from a value
+  /// that is kept anyway. The derivative of tanh, 1 - y^2, would else be computed beside y in the forward
+  /// pass and kept for the backward pass.
+  void sink() {
+    for (size_t i = nodes_.size(); i-- > 0;) {
+      const size_t from = group_of_[i];
+      if (groups_[from].members.size() < 2 || nodes_[i]->op->fusion != FusionClass::kElementwise) continue;
+      const std::optional<size_t> to = reading_group(i);
+      if (!to || *to == from || !groups_[*to].fusable || groups_[*to].shape != groups_[from].shape) continue;
+      std::vector<size_t> moved = computed_for(i);
+      if (moved.size() == groups_[from].members.size() || !kept_anyway(moved, *to)) continue;
+      std::vector<size_t> members;
+      std::ranges::merge(moved, groups_[*to].members, std::back_inserter(members));
+      if (!fits(members, kChains)) continue;
+      groups_[*to].members = std::move(members);
+      for (const size_t m : moved) {
+        std::erase(groups_[from].members, m);
+        group_of_[m] = *to;
+      }
+    }
+  }
+
+  /// The group of all readers of the result of node `i`; none if they are of several groups, or if it is an
+  /// output or an update.
+  std::optional<size_t> reading_group(size_t i) const {
+    const auto found = readers_.find(nodes_[i]->outputs[0]);
+    if (found == readers_.end() || used_elsewhere(*nodes_[i])) return std::nullopt;
+    const size_t group = group_of_[position_.at(found->second[0])];
+    const bool one = std::ranges::all_of(found->second,
+                                         [&](const Node* r) { return group_of_[position_.at(r)] == group; });
+    return one ? std::optional(group) : std::nullopt;
+  }
+
+  /// Node `i` and the members of its group whose results are read for its result alone, ascending.
+  std::vector<size_t> computed_for(size_t i) const {
+    std::unordered_set<size_t> found{i};
+    std::vector<size_t> moved{i};
+    const std::vector<size_t>& members = groups_[group_of_[i]].members;
+    for (size_t k = members.size(); k-- > 0;) {
+      const Node& node = *nodes_[members[k]];
+      if (members[k] >= i || node.op->fusion != FusionClass::kElementwise || used_elsewhere(node)) continue;
+      if (!readers_.contains(node.outputs[0]) || has_reader_outside(node, found)) continue;
+      found.insert(members[k]);
+      moved.insert(moved.begin(), members[k]);
+    }
+    return moved;
+  }
+
+  /// Whether all that `moved`, of one group, reads is there anyway when the group `to` runs, except for one
+  /// value that is no larger than the last result of `moved`, which needs no storage any more.
+  bool kept_anyway(const std::vector<size_t>& moved, size_t to) const {
+    const std::unordered_set<size_t> inside(moved.begin(), moved.end());
+    const size_t from = group_of_[moved[0]];
+    const std::unordered_set<size_t> left_behind(groups_[from].members.begin(), groups_[from].members.end());
+    const Value* longer = nullptr;  // whose life becomes longer
+    for (const size_t m : moved) {
+      for (const Value* input : nodes_[m]->inputs) {
+        if (!input->producer || inside.contains(position_.at(input->producer)) || read_by(input, to))
+          continue;
+        const bool own = left_behind.contains(position_.at(input->producer));
+        if (!own || !read_outside(*input->producer, left_behind)) return false;
+        if (longer && longer != input) return false;
+        longer = input;
+      }
+    }
+    return !longer || longer->spec.size_bytes() <= nodes_[moved.back()]->outputs[0]->spec.size_bytes();
+  }
+
+  bool read_by(const Value* value, size_t group) const {
+    return std::ranges::any_of(readers_.at(value),
+                               [&](const Node* r) { return group_of_[position_.at(r)] == group; });
   }
 
   bool has_reader_outside(const Node& node, const std::unordered_set<size_t>& inside) const {
@@ -158,13 +236,16 @@ class Fuser {
                        [&](const Node* r) { return !inside.contains(position_.at(r)); });
   }
 
-  /// Whether a node outside, an output or an update reads the result.
-  bool read_outside(const Node& node, const std::unordered_set<size_t>& inside) const {
+  /// Whether the result is an output or an update.
+  bool used_elsewhere(const Node& node) const {
     const auto found = readers_.find(node.outputs[0]);
     const size_t reads = found == readers_.end() ? 0 : found->second.size();
     const auto counted = uses_.find(node.outputs[0]);
-    if (counted != uses_.end() && static_cast<size_t>(counted->second) > reads) return true;
-    return has_reader_outside(node, inside);
+    return counted != uses_.end() && static_cast<size_t>(counted->second) > reads;
+  }
+  /// Whether a node outside, an output or an update reads the result.
+  bool read_outside(const Node& node, const std::unordered_set<size_t>& inside) const {
+    return used_elsewhere(node) || has_reader_outside(node, inside);
   }
 
   /// Whether there is, or may be after kMostSearched groups, a path through another group from the group

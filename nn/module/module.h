@@ -208,8 +208,9 @@ class Module {
 };
 
 /// Whether layers such as Dropout are in training mode. True by default, so that a hand-written step trains;
-/// evaluate under `nn::TrainingScope scope(false);`. A captured function whose trace has asked for the mode
-/// keeps a plan for each; which one it replays depends on the thread that calls it.
+/// evaluate under `nn::TrainingScope scope(false);`. The mode belongs to the thread: a thread that serves a
+/// model needs a scope of its own, also if it was started under one. A captured function whose trace has
+/// asked for the mode keeps a plan for each; which one it replays depends on the thread that calls it.
 bool training();
 class TrainingScope {
  public:

@@ -42,7 +42,9 @@ FlatnessVerdict judge_windows(const RunData& data) {
                        .seconds = static_cast<double>(data.totals.elapsed_ns) * 1e-9},
                       share});
   }
-  return judge_classes(inputs, data.options.time);
+  FlatnessOptions options = data.options.time;
+  options.rise_settles = false;
+  return judge_classes(inputs, options);
 }
 
 /// malloc takes memory in advance, and returns it in pieces smaller than this. If the resident set gains no

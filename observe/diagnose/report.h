@@ -6,7 +6,7 @@
 //   duration_ns      {min, mean, p50, p99, p999, max}
 //   time             verdict: {kind, machine_slowed, change, low, high, statistic, bound, confidence,
 //                    first_tenth, last_tenth, slope, slope_low, slope_high, mann_kendall_p, kendall_tau,
-//                    change_point_window, change_point_p, windows, warmup_windows,
+//                    change_point_window, change_point_p, windows, warmup_windows, warmup_change,
 //                    smallest_detectable_change, iterations_to_decide, reason}
 //   series           [{name, cumulative, first, last, per_iteration, verdict?}]; a verdict for levels only
 //   phases_ns        {phase: mean ns per iteration}

@@ -82,6 +82,7 @@ Json verdict_json(const FlatnessVerdict& verdict, const FlatnessOptions& options
           {"change_point_p", verdict.change_point_p},
           {"windows", verdict.windows},
           {"warmup_windows", verdict.warmup_windows},
+          {"warmup_change", verdict.warmup_change},
           {"smallest_detectable_change", verdict.smallest_detectable_change},
           {"iterations_to_decide", verdict.iterations_to_decide},
           {"reason", verdict.reason}};

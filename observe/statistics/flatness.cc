@@ -165,11 +165,13 @@ void decide(FlatnessVerdict& verdict, std::vector<ChangeEstimate> joint) {
   } else {
     verdict.kind = Flatness::kInconclusive;
     for (size_t i = 0; i < joint.size(); ++i) {  // what isn't flat may still be growth
-      if (beyond_bound(verdict.estimates[i])) verdict.estimates[i] = joint[i];
+      if (!beyond_bound(verdict.estimates[i])) continue;
+      verdict.estimates[i] = joint[i];
+      verdict.estimates[i].asked = Asked::kAlways;
     }
   }
   verdict.largest = verdict.kind == Flatness::kFlat ? *std::ranges::max_element(verdict.estimates, lesser)
-                                                    : farthest(verdict.estimates, bound);
+                                                    : farthest(verdict.estimates);
 }
 
 FlatnessVerdict judge_flatness(const FlatnessInput& input, const FlatnessOptions& options) {

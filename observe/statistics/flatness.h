@@ -36,7 +36,9 @@ struct FlatnessOptions {
   int min_windows = 64;      // with fewer windows after warm-up, the verdict is inconclusive
   double min_seconds = 2;    // the same for a shorter run, if its length is known
   double max_warmup = 0.1;   // largest share of the windows that may be excluded as warm-up
-  int replicates = 299;      // bootstrap resamplings
+  bool rise_settles =
+      true;              // whether a lower level at the beginning is warm-up: of memory it is, of times not
+  int replicates = 299;  // bootstrap resamplings
   uint64_t seed = 1;
 };
 
@@ -87,6 +89,7 @@ struct FlatnessVerdict {
   double change_point_p = 1;              // Pettitt's, for independent windows
   int windows = 0;                        // judged
   int warmup_windows = 0;                 // excluded as warm-up
+  double warmup_change = 0;               // of the level, from the excluded windows to those that follow
   double smallest_detectable_change = 0;  // half the widest interval: smaller changes can't be detected
   /// The total number of iterations of such a run that would decide, if the change stays the same. 0: it is
   /// decided. Infinity: the change is so close to the bound that more than 10,000 times as many would be

@@ -274,6 +274,20 @@ bool only_rises(std::span<const double> points, double sign) {
   return rise > 0 && most_back <= kMostBack * rise;
 }
 
+/// The noise of points that only rise: their distance from the line between their neighbors, which has 3/2 of
+/// the noise's variance. A count that rises now and then has none: most of its points lie on that line.
+Values noise_between_neighbors(std::span<const double> points) {
+  const size_t n = points.size();
+  Values noise(n), sizes;
+  for (size_t i = 0; i < n; ++i) {
+    const size_t middle = std::clamp<size_t>(i, 1, n - 2);
+    noise[i] = std::sqrt(2.0 / 3) * (points[middle] - 0.5 * (points[middle - 1] + points[middle + 1]));
+    sizes.push_back(std::fabs(noise[i]));
+  }
+  if (median(sizes) == 0) std::ranges::fill(noise, 0);
+  return noise;
+}
+
 /// A track and the intermediate results of its judgement.
 struct Judged {
   LevelChange result;
@@ -296,11 +310,12 @@ Judged judged(Track track, const WindowLevels& levels, bool corrected) {
   if (only_rises(points, 1) || only_rises(points, -1)) {
     one.shape.fit = one.points;
     one.shape.statistic = kLastTenth;
+    one.residuals = noise_between_neighbors(points);
   } else {
     one.shape = shape_of(points, step_at);
+    one.residuals = residuals_of(points, one.shape);
   }
   result.shape = one.shape.statistic;
-  one.residuals = residuals_of(points, one.shape);
   one.rho = autoregression(one.residuals);
   result.independent = static_cast<double>(n) / long_run_variance(one.rho);
   // Corrects for the noise that the fit has absorbed: degrees of freedom, counted in independent points.

@@ -22,8 +22,8 @@ using Asked = ChangeEstimate::Asked;
 
 /// First window after warm-up: the truncation that minimizes the standard error of the mean of the remaining
 /// windows, with the trend of the settled part removed (otherwise steady growth would pass for settling).
-/// Returns 0 if the best truncation lies beyond the longest permitted warm-up and the level before it was
-/// lower: a rise is no settling.
+/// Returns 0 if the level before the best truncation was lower, and that lies beyond the longest permitted
+/// warm-up or rises don't settle: then a rise is a change.
 size_t warmup_end(std::span<const double> medians, const FlatnessOptions& options) {
   constexpr double kLookedAt = 0.25;
   const size_t n = medians.size();
@@ -53,9 +53,10 @@ size_t warmup_end(std::span<const double> medians, const FlatnessOptions& option
     if (here.error <= best_of_all.error) best_of_all = here;
     if (i <= most && here.error <= best.error) best = here;
   }
-  if (best_of_all.at <= most) return best.at;
-  const double before = median(medians.first(best_of_all.at)),
-               after = median(medians.subspan(best_of_all.at));
+  const bool permitted = best_of_all.at <= most;
+  const size_t cut = permitted ? best.at : best_of_all.at;
+  if (cut == 0 || (permitted && options.rise_settles)) return cut;
+  const double before = median(medians.first(cut)), after = median(medians.subspan(cut));
   return after > (1 + 0.5 * options.bound) * before ? 0 : best.at;
 }
 
@@ -101,7 +102,7 @@ void explain(FlatnessVerdict& verdict, const FlatnessInput& input, const Flatnes
   } else if (verdict.estimates.empty()) {
     verdict.reason = "fewer than four windows";
   } else if (verdict.kind == Flatness::kInconclusive) {
-    const ChangeEstimate& widest = farthest(verdict.estimates, options.bound);
+    const ChangeEstimate& widest = farthest(verdict.estimates);
     verdict.reason = fmt::format("{} may be {} to {}, the bound is {:.1f} %", widest.name,
                                  percent(widest.low), percent(widest.high), 100 * options.bound);
   } else if (verdict.kind == Flatness::kFlat) {
@@ -109,6 +110,11 @@ void explain(FlatnessVerdict& verdict, const FlatnessInput& input, const Flatnes
   } else {
     verdict.reason = fmt::format("{} is {}", verdict.largest.name, percent(verdict.largest.change));
   }
+  // Settling by more than the bound isn't left out silently.
+  if (std::fabs(verdict.warmup_change) > options.bound)
+    verdict.reason += fmt::format(
+        "; the first {:.0f} iterations are left out as warm-up, after which the level changed by {}",
+        verdict.warmup_windows * input.iterations_per_window, percent(verdict.warmup_change));
   verdict.iterations_to_decide = factor == 0 ? 0 : std::ceil(factor * iterations);
 }
 
@@ -196,6 +202,20 @@ void name_wandering(FlatnessVerdict& verdict, std::span<const LevelChange> chang
       fmt::format("the level goes up and down by {:.1f} %: {}", 100 * widest.wander, verdict.reason);
 }
 
+/// Where the level changed, if most of the change happened at once. `begin`: the windows that were left out
+/// as warm-up.
+void name_position(FlatnessVerdict& verdict, const LevelChange& track, size_t begin,
+                   double iterations_per_window) {
+  constexpr double kMost = 0.8;
+  if (verdict.kind != Flatness::kGrowing && verdict.kind != Flatness::kShrinking) return;
+  const double change = track.changes[kLastTenth], step = track.changes[kStep];
+  if (std::fabs(change) <= verdict.bound || step / change < kMost) return;
+  const size_t windows = static_cast<size_t>(verdict.windows), each = windows_per_point(windows);
+  const size_t window = begin + windows % each + track.change_point * each;
+  verdict.reason +=
+      fmt::format(", from about iteration {:.0f} on", static_cast<double>(window) * iterations_per_window);
+}
+
 WindowLevels levels_of(const FlatnessInput& input, size_t begin) {
   const auto rest = [begin](std::span<const double> values) {
     return values.empty() ? values : values.subspan(begin);
@@ -212,10 +232,9 @@ size_t warmup_end(const FlatnessInput& input, const FlatnessOptions& options) {
 
 std::string percent(double change) { return fmt::format("{:+.2f} %", 100 * change); }
 
-const ChangeEstimate& farthest(std::span<const ChangeEstimate> estimates, double bound) {
-  return *std::ranges::max_element(estimates, {}, [bound](const ChangeEstimate& e) {
-    const bool ignored = e.asked == Asked::kForChange && !surely_beyond(e, bound);
-    return ignored ? 0 : std::max(std::fabs(e.low), std::fabs(e.high));
+const ChangeEstimate& farthest(std::span<const ChangeEstimate> estimates) {
+  return *std::ranges::max_element(estimates, {}, [](const ChangeEstimate& e) {
+    return e.asked == Asked::kForChange ? 0 : std::max(std::fabs(e.low), std::fabs(e.high));
   });
 }
 
@@ -228,6 +247,10 @@ FlatnessVerdict judge_series(const FlatnessInput& input, const FlatnessOptions& 
   const WindowLevels levels = levels_of(input, begin);
   const std::span<const double> medians = levels.medians;
   verdict.warmup_windows = static_cast<int>(begin);
+  if (begin > 0 && medians.size() >= kFewest) {
+    const double before = median(input.medians.first(begin));
+    if (before > 0) verdict.warmup_change = median(medians) / before - 1;
+  }
   verdict.windows = static_cast<int>(medians.size());
   if (medians.size() < kFewest) {
     explain(verdict, input, options, 1);
@@ -287,6 +310,7 @@ FlatnessVerdict judge_series(const FlatnessInput& input, const FlatnessOptions& 
   verdict.change_point_p = change_point.p_value;
   explain(verdict, input, options, verdict.kind == Flatness::kInconclusive ? factor : 0);
   name_wandering(verdict, changes, points);
+  name_position(verdict, changes[0], begin, input.iterations_per_window);
   if (!input.means.empty()) doubt_rare_iterations(verdict, input.means.subspan(begin));
   return verdict;
 }

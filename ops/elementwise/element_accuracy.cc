@@ -45,7 +45,7 @@ constexpr ElementAccuracy kAccuracies[] = {
     {ElementOp::kMinimum, {}, {}},
     {ElementOp::kAtan2, {1.5}, {1.5}},
     {ElementOp::kGeluGrad, {3, 1.5}, {3, 1.5}},
-    {ElementOp::kTan, {1}, {1}},
+    {ElementOp::kTan, {1.5}, {1.5}},
     {ElementOp::kAsin, {1}, {1}},
     {ElementOp::kAcos, {1}, {1}},
     {ElementOp::kAtan, {1}, {1}},

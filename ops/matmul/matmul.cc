@@ -146,7 +146,17 @@ void register_matmul(graph::Registry& registry) {
 
 Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a, bool transpose_b) {
   static const graph::OpDef& op = ops::row("matmul");
-  return graph::apply_one(op, {a, b}, {{"transpose_a", transpose_a}, {"transpose_b", transpose_b}});
+  const bool row = a.defined() && a.rank() == 1, column = b.defined() && b.rank() == 1;
+  if (!row && !column)
+    return graph::apply_one(op, {a, b}, {{"transpose_a", transpose_a}, {"transpose_b", transpose_b}});
+  const Tensor product = matmul(row ? reshape(a, {1, -1}) : a, column ? reshape(b, {-1, 1}) : b,
+                                !row && transpose_a, !column && transpose_b);
+  Dims shape;
+  for (int axis = 0; axis < product.rank(); ++axis) {
+    const bool left_out = (row && axis == product.rank() - 2) || (column && axis == product.rank() - 1);
+    if (!left_out) shape.push_back(product.shape()[axis]);
+  }
+  return reshape(product, shape);
 }
 
 }  // namespace isochron

@@ -43,7 +43,13 @@ Tensor pairwise_distances(const Tensor& a, const Tensor& b, double p) {
   require(a.rank() >= 2 && b.rank() >= 2 && a.extent(-1) == b.extent(-1), ErrorCode::kShapeMismatch,
           "pairwise_distances", "expected rows of one length, (..., N, D) and (..., M, D), got {} and {}",
           a.spec().str(), b.spec().str());
-  return norm(expand_dims(a, -2) - expand_dims(b, -3), p, {-1});
+  require(p >= 1, ErrorCode::kInvalidArgument, "pairwise_distances", "p must be >= 1, got {}", p);
+  const Tensor differences = expand_dims(a, -2) - expand_dims(b, -3);
+  if (p != 2) return norm(differences, p, {-1});
+  // Without the scaling by which `norm` avoids overflow: differences aren't stored.
+  const Tensor squares = sum(square(in_f32(differences)), {-1});
+  const Tensor none = equal(squares, 0);
+  return cast(where(none, 0, sqrt(where(none, 1, squares))), a.dtype());
 }
 
 }  // namespace isochron

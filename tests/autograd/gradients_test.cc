@@ -5,6 +5,7 @@
 
 #include "isochron/autograd/autograd.h"
 #include "isochron/graph/capture/apply.h"
+#include "isochron/graph/capture/capture.h"
 #include "isochron/graph/capture/variable.h"
 #include "isochron/graph/step/captured.h"
 #include "isochron/ops/elementwise/elementwise.h"
@@ -91,6 +92,66 @@ TEST(Gradients, SeedsTargetsAndDisconnectedSources) {
   const auto [plain, seeded] = step(vec64({1, 4}));
   EXPECT_THAT(plain.to_vector(), ElementsAre(4, 10));
   EXPECT_THAT(seeded.to_vector(), ElementsAre(20, 20));
+}
+
+TEST(Gradients, TakeListsOfTargetsAndSeeds) {
+  const Tensor x = vec64({2, 3});
+  GradientTape tape;
+  const Tensor y = square(x), z = x * 3.0;
+  EXPECT_THAT(tape.gradient({y, z}, {x}, {vec64({1, 2}), vec64({10, 0})})[0].to_vector(),
+              ElementsAre(34, 12));
+  auto step = capture([](const Tensor& in) { return gradients({square(in), in * 3.0}, {in})[0]; });
+  EXPECT_THAT(step(x).to_vector(), ElementsAre(7, 9));
+}
+
+/// The gradient of a weighted sum of slices of x (4, 5), which may overlap, have gaps and lie along any axis.
+Tensor gradient_of_slices(const Tensor& x, bool second) {
+  GradientTape tape(true);
+  Tensor total =
+      sum(square(narrow(x, 0, 1, 2))) + sum(narrow(x, 0, 3, 1) * 3.0) + sum(square(narrow(x, 0, 2, 2)));
+  for (int64_t i = 4; i >= 0; i -= 2)
+    total = total + sum(square(narrow(x, 1, i, 1)) * static_cast<double>(i + 1));
+  total =
+      total + sum(square(slice(x, {0, 0}, {3, 4}))) + sum(square(slice(x, {0}, {4}, {2}))) + sum(square(x));
+  const Tensor first = tape.gradient({total}, {x})[0];
+  return second ? tape.gradient({sum(square(first))}, {x})[0] : first;
+}
+
+TEST(Gradients, OfSlicesAreJoined) {
+  std::vector<double> numbers, expected(20, 0), hessian(20, 0);
+  for (size_t i = 0; i < 20; ++i) numbers.push_back(0.5 * static_cast<double>(i) - 3);
+  for (size_t i = 0; i < 20; ++i) {
+    const size_t row = i / 5, column = i % 5;
+    if (row == 3) expected[i] += 3;
+    hessian[i] += 2.0 * (row == 1 || row == 2) + 2.0 * (row >= 2);
+    if (column % 2 == 0) hessian[i] += 2.0 * static_cast<double>(column + 1);
+    hessian[i] += 2.0 * (row < 3 && column < 4) + 2.0 * (row % 2 == 0) + 2;
+    expected[i] += hessian[i] * numbers[i];
+  }
+  const Tensor x = from_vector({4, 5}, numbers, DType::kF64);
+  EXPECT_TRUE(near(gradient_of_slices(x, false), from_vector({4, 5}, expected, DType::kF64), 1e-14));
+  std::vector<double> of_squares;
+  for (size_t i = 0; i < 20; ++i) of_squares.push_back(2 * expected[i] * hessian[i]);
+  EXPECT_TRUE(near(gradient_of_slices(x, true), from_vector({4, 5}, of_squares, DType::kF64), 1e-13));
+  auto step = capture([](const Tensor& in) { return gradient_of_slices(in, true); });
+  EXPECT_TRUE(near(step(x), from_vector({4, 5}, of_squares, DType::kF64), 1e-13));
+}
+
+TEST(Gradients, OfAnUnrolledLoopsSlicesTakeOneCopy) {
+  int pads = 0, concatenations = 0;
+  auto step = capture([&](const Tensor& x) {
+    Tensor state = zeros({3, 1}, DType::kF64);
+    for (const Tensor& part : split(x, 40, 1)) state = tanh(state + part);
+    const Tensor gradient = gradients(sum(state), {x})[0];
+    for (const auto& node : graph::Capture::current()->graph().nodes()) {
+      pads += node->op->name == "pad";
+      concatenations += node->op->name == "concatenate";
+    }
+    return gradient;
+  });
+  step(ones({3, 40}, DType::kF64));
+  EXPECT_EQ(pads, 0);
+  EXPECT_EQ(concatenations, 1);
 }
 
 TEST(Gradients, ErrorsNameTheTarget) {

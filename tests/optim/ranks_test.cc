@@ -222,7 +222,7 @@ TEST(Ranks, GradientsAreComputedWhereTheyAreSentFrom) {
     EXPECT_GE(range->size_bytes, gradients);
     const size_t start = positions(packed.graph(), "all_reduce_start").at(0);
     EXPECT_LT(range->lower, static_cast<int64_t>(start)) << "the first gradient is written there";
-    EXPECT_LE(packed.plan_report().arena_bytes + gradients, copied.plan_report().arena_bytes);
+    EXPECT_LT(packed.plan_report().arena_bytes, copied.plan_report().arena_bytes);
   });
 }
 

@@ -94,6 +94,20 @@ TEST(Schedule, WarmsUpToAnother) {
   EXPECT_NEAR(schedule.at(1000), 0.02, 1e-15);
 }
 
+TEST(Schedule, PhasesBeginAnew) {
+  const Schedule schedule = sequence({0.5, cosine(0.2, 8), exponential(1, 1, 0.5)}, {3, 11});
+  EXPECT_EQ(schedule.at(0), 0.5);
+  EXPECT_EQ(schedule.at(2), 0.5);
+  EXPECT_EQ(schedule.at(3), 0.2);
+  EXPECT_DOUBLE_EQ(schedule.at(7), 0.1);
+  EXPECT_EQ(schedule.at(11), 1);
+  EXPECT_EQ(schedule.at(13), 0.25);
+  EXPECT_EQ(sequence({0.5}, {}).at(9), 0.5);
+  EXPECT_ERROR(sequence({}, {}), ErrorCode::kInvalidArgument, "0 phases need one start fewer, got 0");
+  EXPECT_ERROR(sequence({0.1, 0.2}, {0}), ErrorCode::kInvalidArgument, "start 0 is 0");
+  EXPECT_ERROR(sequence({0.1, 0.2, 0.3}, {4, 4}), ErrorCode::kInvalidArgument, "start 1 is 4");
+}
+
 TEST(Schedule, RestartsExactlyAtTheEndOfEveryPeriod) {
   const Schedule schedule = cosine_restarts(1, 1000);
   for (int64_t period = 1000, start = 0; period < int64_t{1} << 40; start += period, period *= 2) {

@@ -290,5 +290,23 @@ TEST(ModelCheckpoint, NamesWhatTheStepChangesAndNoCheckpointHolds) {
   EXPECT_THAT(notices_with({{"center", center}, {"queue", queue}}), IsEmpty());
 }
 
+TEST(ModelCheckpointFolder, OfAnEarlierRunIsRefused) {
+  const TempFolder folder;
+  const ModelCheckpointOptions options{.filepath = folder / "cp-{epoch:04d}"};
+  ModelCheckpoint first(options);
+  Scripted(std::vector<double>{1, 2, 3}).fit({&first});
+  Scripted other({4, 5});
+  other.fit({&first}, 1);  // the same callback goes on
+  const std::vector<std::string> before = names_in(folder.path());
+  ModelCheckpoint fresh(options);
+  EXPECT_ERROR(other.fit({&fresh}), ErrorCode::kInvalidArgument,
+               "contains checkpoints of an earlier run (the newest is cp-0003");
+  EXPECT_EQ(names_in(folder.path()), before);
+  ModelCheckpointOptions continuing = options;
+  continuing.resume = true;
+  ModelCheckpoint resumed(continuing);
+  EXPECT_EQ(Scripted(std::vector<double>{1, 2, 3, 4}).fit({&resumed}).epochs().size(), 4U);
+}
+
 }  // namespace
 }  // namespace isochron::train

@@ -422,41 +422,6 @@ TEST(Trainer, NamesTheTensorOfABatchThatIsNotFinite) {
       HasSubstr("the batch's '0' f32(4, 2): 1 of 8 elements are NaN or infinite, the first at (2, 1)"));
 }
 
-TEST(Trainer, ClassAndSampleWeightsScaleTheLossOfEachSample) {
-  const Tensor x = from_vector({4, 1}, {1, 2, 3, 4}), labels = from_vector({4}, {0, 1, 1, 0}, DType::kI64);
-  const Tensor weights = from_vector({4}, {1, 0, 2, 1});
-  struct Same : nn::Module {
-    Tensor forward(const Tensor& input) override { return input * scale.tensor(); }
-    void members(nn::Members& list) override { list("scale", scale); }
-    Variable scale{ones({1}), "scale"};
-  };
-  const auto loss = [](const Tensor& prediction, const Tensor&, const Tensor& sample_weights) {
-    const Tensor losses = reshape(prediction, {4});
-    return mean(sample_weights.defined() ? losses * sample_weights : losses);
-  };
-  const auto evaluated = [&](SampleWeighting weighting) {
-    Same model;
-    optim::Sgd optimizer;
-    Trainer trainer(model, loss, optimizer, {}, std::move(weighting));
-    auto batches = data::from_tensor_slices(x, labels, weights).batch(4);
-    return trainer.evaluate(batches)["loss"];
-  };
-  EXPECT_EQ(evaluated({}), 10.0 / 4);
-  EXPECT_EQ(evaluated({.from_batch = true}), (1 + 0 + 6 + 4) / 4.0);
-  EXPECT_EQ(evaluated({.class_weights = {1, 3}}), (1 + 6 + 9 + 4) / 4.0);
-  EXPECT_EQ(evaluated({.from_batch = true, .class_weights = {1, 3}}), (1 + 0 + 18 + 4) / 4.0);
-  EXPECT_ERROR(evaluated({.class_weights = {1}}), ErrorCode::kOutOfRange, "1");
-  Same model;
-  optim::Sgd optimizer;
-  Trainer deaf(model, [](const Tensor& prediction, const Tensor&) { return mean(prediction); }, optimizer, {},
-               {.from_batch = true});
-  auto batches = data::from_tensor_slices(x, labels, weights).batch(4);
-  EXPECT_ERROR(deaf.evaluate(batches), ErrorCode::kUnsupported, "takes no sample weights");
-  auto pairs = data::from_tensor_slices(x, labels).batch(4);
-  Trainer lacking(model, loss, optimizer, {}, {.from_batch = true});
-  EXPECT_ERROR(lacking.evaluate(pairs), ErrorCode::kInvalidArgument, "sample weights");
-}
-
 TEST(Trainer, TrainsOnOneBatch) {
   Fixture f;
   data::Element batch;

@@ -64,6 +64,7 @@ struct RunState {
   int64_t step = 0;             // steps done in the present epoch
   int64_t steps_per_epoch = 0;  // expected; 0: not known
   int64_t total_steps = 0;      // done in all epochs, including those before a resume
+  bool resumes = false;         // a callback has found a checkpoint, which is read after on_train_begin
   int rank = 0;                 // this process's rank, if several train together
   int ranks = 1;
   std::vector<std::string> names = {};  // of the results that an epoch may have

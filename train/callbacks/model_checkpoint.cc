@@ -46,6 +46,18 @@ std::filesystem::path ModelCheckpoint::resume_from() {
   return found ? found->path : std::filesystem::path();
 }
 
+/// Checkpoints of two runs in one folder would be mistaken for those of one run.
+void ModelCheckpoint::require_fresh_folder(const RunState& run) const {
+  const bool continues = options_.resume || began_ || run.resumes;
+  const bool one_file = options_.filepath.filename().string().find('{') == std::string::npos;  // replaced
+  if (continues || one_file || options_.save_weights_only) return;
+  const std::optional<FoundCheckpoint> found = newest_checkpoint(folder_);
+  require(!found, ErrorCode::kInvalidArgument, kind(),
+          "{} contains checkpoints of an earlier run (the newest is {}); continue it with .resume = true, or "
+          "name another folder",
+          folder_.string(), found ? found->path.filename().string() : "");
+}
+
 void ModelCheckpoint::on_train_begin(RunState& run) {
   Results zeros;
   for (const std::string& name : run.names) zeros.set(name, 0);
@@ -57,6 +69,8 @@ void ModelCheckpoint::on_train_begin(RunState& run) {
   if (run.rank == 0) std::filesystem::create_directories(folder_, failed);
   require(!failed, ErrorCode::kIo, folder_.string(), "cannot create the folder: {}", failed.message());
   static_cast<void>(run.savable->weights());  // throws when there is nothing to save
+  if (run.rank == 0) require_fresh_folder(run);
+  began_ = true;
   files_.clear();
   replaced_.clear();
   next_step_ = options_.every_steps;

@@ -57,7 +57,8 @@ struct ModelCheckpointOptions {
   /// file that the template names is written. False: fit waits for each save; saving then needs no extra
   /// memory.
   bool asynchronous = true;
-  /// Resume from the newest complete checkpoint in the folder, if there is one.
+  /// Resume from the newest complete checkpoint in the folder, if there is one. Without it, a run that begins
+  /// refuses a folder that contains checkpoints, unless the template names a single file.
   bool resume = false;
 };
 
@@ -69,8 +70,9 @@ class ModelCheckpoint : public Callback {
   explicit ModelCheckpoint(ModelCheckpointOptions options = {});
   ~ModelCheckpoint() override;
 
-  /// Throws kInvalidArgument if the run has no result called `monitor`, or for a template that can't be
-  /// formatted; kUnsupported for saving by minutes with several ranks, whose clocks differ; kIo.
+  /// Throws kInvalidArgument if the run has no result called `monitor`, for a template that can't be
+  /// formatted, and for a folder with checkpoints of an earlier run, unless `resume`; kUnsupported for saving
+  /// by minutes with several ranks, whose clocks differ; kIo.
   void on_train_begin(RunState& run) override;
   /// Throws kIo, also for an earlier save that failed since.
   void on_save(RunState& run, SavePoint point) override;
@@ -103,6 +105,7 @@ class ModelCheckpoint : public Callback {
     std::optional<double> value;  // of `monitor`, for save_top_k
   };
   bool due_at_epoch(RunState& run);
+  void require_fresh_folder(const RunState& run) const;
   void save(RunState& run, bool wait);
   std::filesystem::path path_of(const RunState& run, const Results& results) const;
   /// Moves those beyond keep_last and save_top_k from `files_` to `replaced_`.
@@ -121,6 +124,7 @@ class ModelCheckpoint : public Callback {
   NamedBlobs blobs_;  // room for the next save's
   Best best_;
   std::optional<double> saved_value_;  // of `monitor` at the epoch's end that is being saved
+  bool began_ = false;                 // a fit with this callback
   int64_t next_step_ = 0;
   int64_t next_ns_ = 0;
 };

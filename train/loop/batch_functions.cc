@@ -1,6 +1,7 @@
 #include "isochron/train/loop/batch_functions.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "isochron/core/base/error.h"
 #include "isochron/ops/elementwise/elementwise.h"
@@ -16,7 +17,9 @@ double rows_of(const data::Element& batch) {
 }
 
 /// The weights of a batch's samples, (N) of `dtype`; undefined when all count alike.
-Tensor weights_of_samples(const data::Element& batch, const SampleWeighting& weighting, DType dtype) {
+Tensor weights_of_samples(const data::Element& batch, const SampleWeighting& weighting,
+                          const Tensor& prediction) {
+  const DType dtype = prediction.dtype();
   Tensor weights;
   if (weighting.from_batch) {
     require(batch.size() >= 3, ErrorCode::kInvalidArgument, "train",
@@ -30,6 +33,9 @@ Tensor weights_of_samples(const data::Element& batch, const SampleWeighting& wei
   require(distribution || (target.rank() == 1 && !is_floating(target.dtype())), ErrorCode::kShapeMismatch,
           "train", "{} class weights need whole-number labels (N) or distributions (N, {}), got {}", classes,
           classes, target.spec().str());
+  const bool of_classes = prediction.rank() == 2 && prediction.extent(1) > 1;
+  require(!of_classes || prediction.extent(1) == classes, ErrorCode::kShapeMismatch, "train",
+          "{} class weights, but the model predicts {} classes", classes, prediction.extent(-1));
   const Tensor table = constant(from_vector({classes}, weighting.class_weights, dtype));
   const Tensor by_class = gather(table, distribution ? argmax(target, 1) : cast(target, DType::kI64));
   return weights.defined() ? weights * by_class : by_class;
@@ -39,31 +45,38 @@ Tensor weights_of_samples(const data::Element& batch, const SampleWeighting& wei
 
 BatchFunctions supervised(nn::Module& model, Loss loss, optim::Optimizer& optimizer,
                           std::vector<NamedMetric> metrics, SampleWeighting weighting) {
-  const auto forward = [&model, loss, metrics, weighting](const data::Element& batch) {
+  for (const double weight : weighting.class_weights) {
+    require(std::isfinite(weight) && weight >= 0, ErrorCode::kInvalidArgument, "train",
+            "a class weight is {}, expected a finite number >= 0", weight);
+  }
+  SampleWeighting of_samples = weighting;
+  of_samples.class_weights.clear();
+  const auto forward = [&model, loss, metrics](const data::Element& batch, const SampleWeighting& applied) {
     require(batch.size() >= 2, ErrorCode::kInvalidArgument, "train",
             "a batch must hold inputs and targets, got {}", batch.str());
-    const bool weighed = weighting.from_batch && batch.size() > 2 && batch.name(2) == "valid";
+    const bool weighed = applied.from_batch && batch.size() > 2 && batch.name(2) == "valid";
     require(
         !batch.contains("valid") || weighed, ErrorCode::kUnsupported, "train",
         "batches mark padded rows in 'valid', but the loss would count those rows; use drop_remainder in "
         "place of pad_remainder, or pass 'valid' as sample weights: element 2 of a batch, with from_batch");
     const Tensor prediction = model(batch[0]);
     for (const NamedMetric& entry : metrics) entry.update(prediction, batch[1]);
-    return loss(prediction, batch[1], weights_of_samples(batch, weighting, prediction.dtype()));
+    return loss(prediction, batch[1], weights_of_samples(batch, applied, prediction));
   };
-  return {.train =
-              [forward, &model, &optimizer](const data::Element& batch) {
-                const Tensor value = forward(batch);
-                optimizer.minimize(value, model.parameters(), rows_of(batch));
-                return value;
-              },
-          .evaluate = forward,
-          .predict = [&model](const data::Element& batch) { return model(batch[0]); },
-          .metrics = std::move(metrics),
-          .optimizer = &optimizer,
-          .weights = [&model] { return weights_of(model); },
-          .slots = [&optimizer] { return slots_of(optimizer); },
-          .averages = [&model] { return model.averages(); }};
+  return {
+      .train =
+          [forward, weighting, &model, &optimizer](const data::Element& batch) {
+            const Tensor value = forward(batch, weighting);
+            optimizer.minimize(value, model.parameters(), rows_of(batch));
+            return value;
+          },
+      .evaluate = [forward, of_samples](const data::Element& batch) { return forward(batch, of_samples); },
+      .predict = [&model](const data::Element& batch) { return model(batch[0]); },
+      .metrics = std::move(metrics),
+      .optimizer = &optimizer,
+      .weights = [&model] { return weights_of(model); },
+      .slots = [&optimizer] { return slots_of(optimizer); },
+      .averages = [&model] { return model.averages(); }};
 }
 
 }  // namespace isochron::train

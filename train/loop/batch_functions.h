@@ -94,11 +94,13 @@ struct BatchFunctions {
   std::function<std::vector<Variable>()> averages = {};
 };
 
-/// How much each sample of a batch counts in the loss, in training and in evaluation, by Keras's definition:
-/// the sum of the weighted losses is divided by the number of samples. Metrics aren't weighted.
+/// How much each sample of a batch counts in the loss, by Keras's definition: the sum of the weighted losses
+/// is divided by the number of samples, and class weights count in training alone, not in evaluation. Metrics
+/// aren't weighted.
 struct SampleWeighting {
   bool from_batch = false;  // element 2 of a batch holds the weights, (N)
-  /// A factor for each class, by the label, or by the largest number of a target distribution; empty: none.
+  /// A factor >= 0 for each class, by the label, or by the largest number of a target distribution; empty:
+  /// none. As many as the model predicts classes (kShapeMismatch).
   std::vector<double> class_weights = {};
 };
 

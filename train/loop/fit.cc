@@ -89,6 +89,7 @@ History Trainer::Fit::run() {
   if (options_.finish_on_signals) signals.emplace();
   const std::optional<ResumedRun> resumed = find_resumed();
   prepare(resumed ? &*resumed : nullptr);
+  run_.resumes = resumed.has_value();
   callbacks_.notify(&Callback::on_train_begin);
   check_what_is_saved();
   if (resumed) resume(*resumed);

@@ -109,7 +109,31 @@ void Trainer::read_tallies(Results& results, const std::string& prefix) const {
   }
 }
 
+/// One call at a time, and those that it makes itself.
+class Trainer::CallScope {
+ public:
+  CallScope(Trainer& trainer, std::string_view where) : trainer_(trainer) {
+    std::thread::id none;
+    const std::thread::id self = std::this_thread::get_id();
+    outermost_ = trainer.caller_.compare_exchange_strong(none, self);
+    require(
+        outermost_ || none == self, ErrorCode::kInvalidArgument, where,
+        "called while another thread's call runs; a Trainer runs one call at a time: give each thread its "
+        "own, or order the calls");
+  }
+  ~CallScope() {
+    if (outermost_) trainer_.caller_ = std::thread::id();
+  }
+  CallScope(const CallScope&) = delete;
+  CallScope& operator=(const CallScope&) = delete;
+
+ private:
+  Trainer& trainer_;
+  bool outermost_ = false;
+};
+
 History Trainer::fit(Batches data, const FitOptions& options) {
+  const CallScope scope(*this, "fit");
   require(options.epochs >= 1, ErrorCode::kInvalidArgument, "fit", "epochs must be >= 1, got {}",
           options.epochs);
   require(options.initial_epoch >= 0, ErrorCode::kInvalidArgument, "fit",
@@ -152,6 +176,7 @@ History Trainer::fit(Batches data, const FitOptions& options) {
 }
 
 Results Trainer::train_on_batch(const data::Element& batch) {
+  const CallScope scope(*this, "train_on_batch");
   train_.prepare(batch);
   reset_tallies();
   train_.call(batch);
@@ -182,6 +207,7 @@ void Trainer::run_evaluation(data::Dataset& dataset) {
 }
 
 Results Trainer::evaluate(Batches data) {
+  const CallScope scope(*this, "evaluate");
   require_finite_pass(data.dataset(), "evaluate");
   evaluate_.prepare(data.dataset());
   KeptVariables before(tallies());  // of an epoch, where a callback of it evaluates
@@ -194,6 +220,7 @@ Results Trainer::evaluate(Batches data) {
 }
 
 Tensor Trainer::predict(Batches data) {
+  const CallScope scope(*this, "predict");
   require_finite_pass(data.dataset(), "predict");
   predict_.prepare(data.dataset());
   std::vector<std::byte> bytes;

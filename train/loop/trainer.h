@@ -10,8 +10,10 @@
 // can a callback react, or a loss that isn't finite be detected.
 #pragma once
 
+#include <atomic>
 #include <cstdio>
 #include <optional>
+#include <thread>
 #include <vector>
 
 #include "isochron/data/pipeline/dataset.h"
@@ -98,6 +100,8 @@ struct FitOptions {
   bool epoch_lines = true;  // false: only the other ones
 };
 
+/// Trains, evaluates and predicts, one call at a time: while one runs, calls from other threads throw
+/// kInvalidArgument. Callbacks may evaluate and predict.
 class Trainer {
  public:
   /// For any step: see BatchFunctions. Moves the sums of the metrics and the default generator to the
@@ -142,6 +146,7 @@ class Trainer {
  private:
   class Fit;
   class NumericsCheck;
+  class CallScope;
 
   CaptureOptions capture_options() const;
   BatchPlan::Function counted(BatchFunction function);
@@ -162,6 +167,7 @@ class Trainer {
   BatchPlan train_;
   BatchPlan evaluate_;
   BatchPlan predict_;
+  std::atomic<std::thread::id> caller_{};  // of the call that runs; the default: none
 };
 
 }  // namespace isochron::train

@@ -94,6 +94,44 @@ Columns chosen_columns(const data::CsvScanner& rows, const TimesOptions& options
   return columns;
 }
 
+/// Watches a column that counts the iterations. It may begin again, at an epoch or a restart, but rows in any
+/// order have no course that could be judged.
+class Order {
+ public:
+  explicit Order(const Columns& columns) {
+    if (!columns.header) return;
+    for (size_t i = 0; i < columns.first.size() && !column_; ++i) {
+      std::string name = columns.first[i];
+      std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+      constexpr std::string_view kNames[] = {"step", "global_step", "iteration", "iter"};
+      if (i == columns.time || std::ranges::find(kNames, name) == std::end(kNames)) continue;
+      column_ = i;
+      name_ = columns.first[i];
+    }
+  }
+  void add(const data::CsvScanner& rows) {
+    if (!column_ || *column_ >= rows.fields()) return;
+    const std::string_view text = trimmed(rows.field(*column_));
+    double number = 0;
+    if (std::from_chars(text.data(), text.data() + text.size(), number).ec != std::errc()) return;
+    falls_ += seen_ > 0 && number < last_;
+    last_ = number;
+    ++seen_;
+  }
+  void check(const std::string& where) const {
+    constexpr size_t kFew = 20, kSeldom = 10;
+    require(seen_ < kFew || falls_ < seen_ / kSeldom, ErrorCode::kBadFormat, where,
+            "the rows aren't in the order of the run: column '{}' falls {} times in {} rows; sort them",
+            quotation(name_), falls_, seen_);
+  }
+
+ private:
+  std::optional<size_t> column_;
+  std::string name_;
+  double last_ = 0;
+  size_t seen_ = 0, falls_ = 0;
+};
+
 }  // namespace
 
 IterationTimes times_of_table(InputStream& stream, const TimesOptions& options) {
@@ -108,6 +146,7 @@ IterationTimes times_of_table(InputStream& stream, const TimesOptions& options) 
       options, columns.header ? time_unit_of_name(columns.first[columns.time]) : std::nullopt, where);
   const std::string unasked = columns.rank_by_name ? columns.first[*columns.rank] : "";
   TimeRows gathered(options, unit, columns.rank.has_value(), unasked);
+  Order order(columns);
   const auto field_or_empty = [&](const std::optional<size_t>& column) {
     return column ? trimmed(rows.field(*column)) : std::string_view();
   };
@@ -131,7 +170,9 @@ IterationTimes times_of_table(InputStream& stream, const TimesOptions& options) 
                   .rank = field_or_empty(columns.rank),
                   .phase = field_or_empty(columns.phase)},
                  row);
+    order.add(rows);
   }
+  order.check(where);
   return gathered.times();
 }
 

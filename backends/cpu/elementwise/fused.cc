@@ -40,6 +40,52 @@ struct Output {
   size_t size = 4;      // bytes per element; 0 for a reduced output
 };
 
+/// The same program over as few axes as possible: axes of extent one are dropped, and neighbors are merged
+/// along which every operand either varies or repeats, and every reduction folds or doesn't. Runs along the
+/// last axis are then as long as they can be.
+ElementProgram with_merged_axes(const ElementProgram& program) {
+  const Shape& shape = program.shape;
+  const auto operand_varies = [&](const ElementProgram::Operand& operand, int axis) {
+    const int own = axis - (shape.rank() - operand.spec.shape.rank());
+    return own >= 0 && operand.spec.shape[own] != 1;
+  };
+  std::vector<std::vector<bool>> kinds;  // of the merged axes
+  Dims extents;
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    if (shape[axis] == 1) continue;
+    std::vector<bool> kind;
+    for (const ElementProgram::Operand& operand : program.operands)
+      kind.push_back(!operand.immediate && operand_varies(operand, axis));
+    for (const ElementProgram::Output& output : program.outputs)
+      kind.push_back(output.reduced && output.axes.contains(axis));
+    if (!kinds.empty() && kinds.back() == kind) {
+      extents[extents.rank() - 1] *= shape[axis];
+    } else {
+      kinds.push_back(std::move(kind));
+      extents.push_back(shape[axis]);
+    }
+  }
+  ElementProgram merged = program;
+  merged.shape = Shape(extents);
+  const size_t operands = program.operands.size();
+  for (size_t i = 0; i < operands; ++i) {
+    if (program.operands[i].immediate) continue;
+    Shape own;
+    for (size_t axis = 0; axis < kinds.size(); ++axis)
+      own.push_back(kinds[axis][i] ? extents[static_cast<int>(axis)] : 1);
+    merged.operands[i].spec.shape = own;
+  }
+  for (size_t o = 0; o < program.outputs.size(); ++o) {
+    if (!program.outputs[o].reduced) continue;
+    Axes axes;
+    for (size_t axis = 0; axis < kinds.size(); ++axis) {
+      if (kinds[axis][operands + o]) axes.push_back(static_cast<int64_t>(axis));
+    }
+    merged.outputs[o].axes = axes;
+  }
+  return merged;
+}
+
 class FusedKernel final : public graph::Kernel {
  public:
   FusedKernel(const ElementProgram& program, int threads) : elems_(program.shape.elems()) {
@@ -445,7 +491,7 @@ class FusedKernel final : public graph::Kernel {
 }  // namespace
 
 std::unique_ptr<graph::Kernel> make_fused_kernel(const ElementProgram& program, int threads) {
-  return std::make_unique<FusedKernel>(program, threads);
+  return std::make_unique<FusedKernel>(with_merged_axes(program), threads);
 }
 
 std::unique_ptr<graph::Kernel> prepare_elementwise(const graph::KernelRequest& request) {

@@ -31,6 +31,41 @@ void fold_run(Accumulator* into, const void* from, DType dtype, ReduceKind kind,
   });
 }
 
+/// Folds n elements, from element `begin` on, of lines of `length` elements into one accumulator each: for
+/// lines that are too short for vectors.
+void fold_lines(Accumulator* into, const void* from, DType dtype, ReduceKind kind, int64_t begin, int64_t n,
+                int64_t length) {
+  dispatch_dtype(dtype, [&]<typename T>(T) {
+    const T* x = static_cast<const T*>(from);
+    const auto each = [&](auto fold_one) {
+      int64_t line = begin / length, column = begin % length;
+      for (int64_t i = 0; i < n; ++i) {
+        fold_one(into[line], x[i]);
+        if (++column < length) continue;
+        column = 0;
+        ++line;
+      }
+    };
+    if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>) {
+      each([kind](Accumulator& to, T value) {
+        to.f = combine_numbers(kind, to.f, static_cast<double>(static_cast<float>(value)));
+      });
+    } else if constexpr (std::is_floating_point_v<T>) {
+      if (kind == ReduceKind::kSum || kind == ReduceKind::kMean) {
+        each([](Accumulator& to, T value) { to.f += static_cast<double>(value); });
+      } else {
+        each([kind](Accumulator& to, T value) {
+          to.f = combine_numbers(kind, to.f, static_cast<double>(value));
+        });
+      }
+    } else {
+      each([kind](Accumulator& to, T value) {
+        to.i = combine_numbers(kind, to.i, static_cast<int64_t>(value));
+      });
+    }
+  });
+}
+
 /// Folds `rows` rows of `inner` elements pairwise (which also rounds less) down to one, in `scratch`.
 std::byte* halve(const Reduction& reduction, std::byte* tile, std::byte* scratch, int64_t rows,
                  int64_t inner) {
@@ -82,6 +117,11 @@ void accumulate_tile(const Reduction& reduction, Accumulator* into, std::byte* t
   if (halves(reduction) && begin % inner == 0 && n % inner == 0 && n > inner) {
     tile = halve(reduction, tile, scratch, n / inner, inner);
     n = inner;
+  }
+  constexpr int64_t kShort = 16;
+  if (reduction.inner_reduced && inner <= kShort && reduction.extents.size() == 2) {
+    fold_lines(into, tile, reduction.dtype, reduction.kind, begin, n, inner);
+    return;
   }
   for (int64_t i = 0; i < n;) {
     const int64_t at = begin + i;

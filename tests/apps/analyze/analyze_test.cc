@@ -133,6 +133,27 @@ TEST_F(Analyze, RoundedTimesThatAreAllTheSameArentFlat) {
               Ends(0, "inconclusive"));
 }
 
+TEST_F(Analyze, AFewRoundedTimesAreToldFromTheirDistances) {
+  std::string table = "step_ms\n";
+  Rng rng(3);
+  for (int i = 0; i < 2000; ++i)  // grows by 20 %, in steps of 10 ms
+    table += fmt::format("{:.0f}\n", 10 * std::round((45.5 + 9.0 * i / 2000 + rng.normal()) / 10));
+  const auto found = run_isochron("analyze " + write("coarse.csv", table) + " --require-flat");
+  EXPECT_THAT(found, Ends(1, "inconclusive"));
+  EXPECT_THAT(found, Ends(1, "times are rounded to 20 % of their size"));
+}
+
+TEST_F(Analyze, RowsOutOfOrderAreRefused) {
+  std::string shuffled = "Step,step_ms\n", epochs = shuffled;
+  for (int i = 0; i < 100; ++i) {
+    shuffled += fmt::format("{},{}\n", i * 37 % 100, 5 + i % 3);
+    epochs += fmt::format("{},{}\n", i % 20, 5 + i % 3);
+  }
+  EXPECT_THAT(run_isochron("analyze " + write("shuffled.csv", shuffled) + " --column step_ms"),
+              Ends(3, "the rows aren't in the order of the run: column 'Step' falls"));
+  EXPECT_THAT(run_isochron("analyze " + write("epochs.csv", epochs) + " --column step_ms"), Ends(0, "flat"));
+}
+
 TEST_F(Analyze, RowsWithoutAValueCanBeLeftOut) {
   const std::string table = "step,step_ms\n0,\n1,5\n\n2,NaN\n3,6\n4";
   const auto read = [&](const std::string& content, bool allow) {

@@ -53,7 +53,8 @@ TEST(Fusion, RefusesAPathThatLeavesAndComesBack) {
   auto graph = fused({kMatrix}, [](In in) {
     const Tensor a = in[0] + 1.0;
     const Tensor b = exp(a);
-    return b + matmul(a, a);  // joining b and the sum would need the product before itself
+    // Joining b and the sum would need the product before itself.
+    return std::pair(b + matmul(a, a), b);
   });
   EXPECT_THAT(op_names(*graph), ElementsAre("fused", "matmul", "add"));
   EXPECT_EQ(program_of(*graph->nodes()[0]).outputs.size(), 2u);
@@ -91,6 +92,38 @@ TEST(Fusion, TheTermsOfALongSumArentKeptUntilItsEnd) {
     return static_cast<double>(step.plan_report().arena_bytes) / static_cast<double>(square.elems() * 4);
   };
   EXPECT_LT(arena(16), 7) << "weights";
+}
+
+TEST(Fusion, DerivativesAreComputedWhereTheyAreReadFromWhatIsKept) {
+  // 1 - y^2 depends on the forward pass alone. Beside y it would be a second result, kept for the backward
+  // pass.
+  const auto arena = [](auto activation, bool fuse) {
+    const Variable w(full({32, 32}, 0.1), "w");
+    CaptureOptions options;
+    if (!fuse) options.passes.disabled = {"fuse"};
+    auto step = capture(
+        [&](const Tensor& x) {
+          Tensor y = x;
+          for (int i = 0; i < 20; ++i) y = activation(matmul(y, w));
+          return gradients(sum(square(y)), std::vector<Variable>{w})[0];
+        },
+        options);
+    step(ones({32, 32}));
+    return step.plan_report().arena_bytes;
+  };
+  const auto of_tanh = [](const Tensor& x) { return tanh(x); };
+  const auto of_sigmoid = [](const Tensor& x) { return sigmoid(x); };
+  EXPECT_LE(arena(of_tanh, true), arena(of_tanh, false));
+  EXPECT_LE(arena(of_sigmoid, true), arena(of_sigmoid, false));
+}
+
+TEST(Fusion, WhatWouldKeepMoreStaysWhereItIs) {
+  // The product is read once, later; to compute it there, two values would have to be kept until then.
+  auto graph = fused({kMatrix, kMatrix}, [](In in) {
+    const Tensor a = exp(in[0]), b = sin(in[1]);
+    return matmul(matmul(a, b), in[0]) * (a * b);
+  });
+  EXPECT_THAT(op_names(*graph), ElementsAre("fused", "matmul", "matmul", "mul"));
 }
 
 TEST(Fusion, LongLoopsWhoseSearchesEndEarlyComputeTheSame) {

@@ -164,6 +164,14 @@ TEST(LevelChange, ACountThatNeverFallsBackHasNoNoise) {
   EXPECT_GT(leaps(0.013).wander, 0);
 }
 
+TEST(LevelChange, ARiseAboveItsNoiseHasAnInterval) {
+  const LevelChange change =
+      change_of(filled(64, [](double p, Rng& rng) { return 50 * (1 + p) + 0.1 * rng.normal(); }));
+  EXPECT_EQ(change.shape, kLastTenth) << "it never falls back";
+  EXPECT_GT(change.half_widths[kLastTenth], 0.0005);
+  EXPECT_LT(change.half_widths[kLastTenth], 0.005);
+}
+
 TEST(LevelChange, AnEvidentStepIsWhereItIsFitted) {
   // So near to an end that Pettitt's test takes it for a later one.
   const auto judged = [](double size, bool corrected) {

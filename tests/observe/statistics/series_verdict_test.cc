@@ -43,6 +43,47 @@ TEST(SeriesVerdict, WarmupIsATenthAtMost) {
   EXPECT_EQ(slow_for(0.15).warmup_windows, 20);
 }
 
+TEST(SeriesVerdict, ARiseAtTheBeginningIsWarmupOfMemoryButNotOfTimes) {
+  const Values rises =
+      filled(200, [](double p, Rng& rng) { return (p < 0.08 ? 0.3 : 1) * gaussian(rng, 0.01); });
+  const FlatnessVerdict memory = judge_medians(rises), times = judge_medians(rises, {.rise_settles = false});
+  EXPECT_EQ(memory.kind, Flatness::kFlat);
+  EXPECT_GT(memory.warmup_change, 2);
+  EXPECT_THAT(memory.reason,
+              HasSubstr("iterations are left out as warm-up, after which the level changed by +2"));
+  EXPECT_EQ(times.kind, Flatness::kGrowing);
+  EXPECT_EQ(times.warmup_windows, 0);
+  const Values settles =
+      filled(200, [](double p, Rng& rng) { return (p < 0.08 ? 3 : 1) * gaussian(rng, 0.01); });
+  EXPECT_GT(judge_medians(settles, {.rise_settles = false}).warmup_windows, 10);
+  const Values even = filled(200, [](double, Rng& rng) { return gaussian(rng, 0.01); });
+  EXPECT_THAT(judge_medians(even).reason, Not(HasSubstr("warm-up")));
+}
+
+TEST(SeriesVerdict, ALevelThatChangesAtOnceHasAPosition) {
+  const Values jumps =
+      filled(200, [](double p, Rng& rng) { return (p < 0.6 ? 1 : 1.2) * gaussian(rng, 0.01); });
+  const FlatnessInput input{.medians = jumps, .iterations_per_window = 10};
+  EXPECT_THAT(judge_series(input, {}).reason, testing::ContainsRegex("from about iteration 1[12][0-9]0 on"));
+  const Values grows = filled(200, [](double p, Rng& rng) { return (1 + p) * gaussian(rng, 0.01); });
+  EXPECT_THAT(judge_medians(grows).reason, Not(HasSubstr("from about")));
+}
+
+TEST(SeriesVerdict, WhatIsSurelyBeyondTheBoundIsntFlat) {
+  using Asked = ChangeEstimate::Asked;
+  FlatnessVerdict verdict;
+  verdict.bound = 0.05;
+  verdict.estimates = {{"trend of medians", 0.01, 0, 0.02},
+                       {"last tenth of means", 0.07, 0.06, 0.08, Asked::kForChange}};
+  const ChangeEstimate not_sure{"last tenth of means", 0.07, 0.04, 0.1, Asked::kForChange};
+  decide(verdict, {verdict.estimates[0], not_sure});
+  EXPECT_EQ(verdict.kind, Flatness::kInconclusive);
+  EXPECT_EQ(verdict.largest.name, "last tenth of means");
+  verdict.estimates[1] = {"last tenth of means", 0.05, 0.03, 0.07, Asked::kForChange};
+  decide(verdict, verdict.estimates);
+  EXPECT_EQ(verdict.kind, Flatness::kFlat);
+}
+
 TEST(SeriesVerdict, WarmupMayBeInTheMeansAlone) {
   const Values medians = filled(200, [](double, Rng& rng) { return gaussian(rng, 0.01); });
   Values means = medians;

@@ -34,9 +34,9 @@ TEST_F(ElementCompositions, FunctionsAreThoseOfPyTorch) {
   check_several(
       "lgamma", [](In in) { return lgamma(in[0] * 3.0); }, 1e-12);
   check_several(
-      "digamma", [](In in) { return digamma(in[0] * 3.0); }, 1e-11);
+      "digamma", [](In in) { return digamma(in[0] * 3.0); }, 1e-9);
   check_several(
-      "digamma_positive", [](In in) { return digamma(exp(in[0] * 3.0)); }, 1e-12);
+      "digamma_positive", [](In in) { return digamma(exp(in[0] * 3.0)); }, 1e-9);
   check_several("log2", [](In in) { return log2(exp(in[0])); });
   check_several("log10", [](In in) { return log10(exp(in[0])); });
   check_several("logit", [](In in) { return logit(sigmoid(in[0])); });
@@ -48,11 +48,13 @@ TEST_F(ElementCompositions, FunctionsAreThoseOfPyTorch) {
 TEST_F(ElementCompositions, ActivationsAreThoseOfPyTorch) {
   check_several("softsign", [](In in) { return softsign(in[0]); });
   check_several("hard_tanh", [](In in) { return hard_tanh(in[0], -0.5, 0.8); });
-  check_several("hard_sigmoid", [](In in) { return hard_sigmoid(in[0] * 3.0); });
+  check_several(
+      "hard_sigmoid", [](In in) { return hard_sigmoid(in[0] * 3.0); }, 1e-7);  // numbers in f32 there
   check_several("hard_swish", [](In in) { return hard_swish(in[0] * 3.0); });
   check_several("mish", [](In in) { return mish(in[0]); });
   check_several("log_sigmoid", [](In in) { return log_sigmoid(in[0] * 30.0); });
-  check_several("celu", [](In in) { return celu(in[0], 0.7); });
+  check_several(
+      "celu", [](In in) { return celu(in[0], 0.7); }, 1e-7);
   check_several("hard_shrink", [](In in) { return hard_shrink(in[0]); });
   check_several("soft_shrink", [](In in) { return soft_shrink(in[0], 0.3); });
   check_several("prelu", [](In in) { return prelu(in[0], in[1]); });

@@ -3,9 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
+#include "isochron/graph/step/captured.h"
 #include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/random/random.h"
 #include "isochron/ops/shape/creation.h"
 #include "support/expect_error.h"
+#include "support/near.h"
 
 namespace isochron {
 namespace {
@@ -41,6 +46,53 @@ TEST(Reductions, TheVarianceIn16BitsIsComputedInF32) {
   std::vector<double> one(1000);
   one[7] = 300;
   EXPECT_NEAR(cast(variance(from_vector({1000}, one, DType::kF16)), DType::kF64).item<double>(), 89.91, 0.1);
+}
+
+TEST(Reductions, OverAxesOfAnyArrangementAreTheSame) {
+  // Axes of extent one, short last axes, and operands that repeat along some axes.
+  struct Case {
+    Shape x, y;
+    Axes axes;
+  };
+  const Case cases[] = {{{4, 50, 8, 1}, {4, 1, 8, 1}, {1, 3}},
+                        {{4, 50, 8, 1}, {1, 50, 1, 1}, {0, 2, 3}},
+                        {{700, 3}, {700, 1}, {1}},
+                        {{1, 700, 1, 3}, {1, 1, 1, 3}, {3}},
+                        {{700, 16}, {16}, {1}},
+                        {{700, 17}, {700, 1}, {1}},
+                        {{3, 5, 7, 2, 6}, {5, 1, 2, 1}, {1, 3}},
+                        {{2, 3, 4, 5}, {3, 4, 1}, {0, 1, 2, 3}},
+                        {{1, 1, 1}, {1}, {1}},
+                        {{6, 1, 5}, {5}, {1}},
+                        {{40, 1, 300}, {40, 1, 1}, {0}},
+                        {{0, 3}, {3}, {1}}};
+  for (const Case& c : cases) {
+    const Tensor x = random_normal(c.x, 0, 1, DType::kF64), y = random_normal(c.y, 0, 1, DType::kF64);
+    const auto function = [axes = c.axes](const Tensor& a, const Tensor& b) {
+      const Tensor product = square(a - b) * a;
+      return std::array{sum(product, axes), max(product, axes, true), mean(cast(product, DType::kF32), axes),
+                        sum(cast(product * 8.0, DType::kI64), axes)};
+    };
+    const std::vector<double> products = (square(x - y) * x).to_vector();
+    const Shape reduced = sum(x, c.axes).shape();
+    std::vector<double> sums(static_cast<size_t>(reduced.elems()), 0);
+    for (int64_t i = 0; i < c.x.elems(); ++i) {
+      const Dims at = unravel(i, c.x);
+      Dims to;
+      for (int axis = 0; axis < at.rank(); ++axis) {
+        if (!c.axes.contains(axis)) to.push_back(at[axis]);
+      }
+      sums[static_cast<size_t>(ravel(to, reduced))] += products[static_cast<size_t>(i)];
+    }
+    auto step = capture(function);
+    const auto captured = step(x, y);
+    const Tensor expected = from_vector(reduced, sums, DType::kF64);
+    EXPECT_TRUE(near(captured[0], expected, 1e-12, 1e-12)) << c.x.str();
+    const std::vector<Tensor> kept{copy(captured[1]), copy(captured[2]), copy(captured[3])};
+    const auto eager = function(x, y);
+    for (size_t i = 0; i < kept.size(); ++i)
+      EXPECT_TRUE(near(kept[i], eager[i + 1], 1e-6, 1e-6)) << c.x.str() << i;
+  }
 }
 
 }  // namespace
