@@ -283,6 +283,14 @@ class GeneratorStream final : public ElementStream {
       generator_ = nullptr;
       return false;
     }
+    for (int i = 0; i < buffer.element().size(); ++i) {
+      const Tensor& written = buffer.element()[i];
+      require(
+          written.defined() && !written.stale(), ErrorCode::kInvalidArgument, "from_generator",
+          "the generator returned true for element {} of epoch {} without writing '{}'; write every tensor "
+          "by room() or copy()",
+          given_, epoch_, layout_.names[static_cast<size_t>(i)]);
+    }
     ++given_;
     return true;
   }

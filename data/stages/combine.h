@@ -36,11 +36,12 @@ struct SampleOptions {
 Dataset sample_from_datasets(const std::vector<Dataset>& datasets, const std::vector<double>& weights,
                              SampleOptions options = {});
 
-/// Writes the next element through `buffer.room`; false at the end.
+/// Writes all tensors of the next element through `buffer.room` or `buffer.copy`; false at the end.
 using Generator = std::function<bool(class ElementBuffer& buffer)>;
 /// The elements of generators: `make` returns a new generator for an epoch. `signature` and `names` are
 /// those of every element; extents may be kAnyExtent. A generator's state can't be saved, so resuming runs a
-/// generator up to the saved position. Throws kInvalidArgument if `names` and `signature` don't match.
+/// generator up to the saved position. Throws kInvalidArgument if `names` and `signature` don't match;
+/// iterators do so for an element of which the generator has left out a tensor.
 Dataset from_generator(std::vector<std::string> names, Signature signature,
                        std::function<Generator(uint64_t epoch)> make);
 

@@ -1,12 +1,111 @@
 #include "isochron/ops/reduction/distances.h"
 
+#include "isochron/graph/capture/apply.h"
 #include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/matmul/matmul.h"
 #include "isochron/ops/reduction/reduction.h"
+#include "isochron/ops/rows/families.h"
+#include "isochron/ops/rows/registry.h"
 #include "isochron/ops/rows/rules.h"
 #include "isochron/ops/shape/shape_ops.h"
 #include "isochron/ops/shape/slicing.h"
 
 namespace isochron {
+namespace ops {
+namespace {
+
+Shape leading_axes(const Shape& shape) {
+  Shape leading;
+  for (int i = 0; i + 2 < shape.rank(); ++i) leading.push_back(shape[i]);
+  return leading;
+}
+
+std::vector<TensorSpec> infer_squared_distances(const OpCall& call) {
+  require_same_dtype(call);
+  require_floating(call);
+  require_min_rank(call, 0, 2);
+  require_min_rank(call, 1, 2);
+  const Shape &a = call.inputs[0].shape, &b = call.inputs[1].shape;
+  require(a.back() == b.back(), ErrorCode::kShapeMismatch, call.op.name,
+          "expected rows of one length, got {} and {}", call.inputs[0].str(), call.inputs[1].str());
+  Shape shape = broadcast_shapes(leading_axes(a), leading_axes(b), call.op.name);
+  shape.push_back(a[a.rank() - 2]);
+  shape.push_back(b[b.rank() - 2]);
+  return {{call.inputs[0].dtype, shape}};
+}
+
+/// The differences are computed where they are summed, and never stored.
+std::vector<Tensor> decompose_squared_distances(const OpCall&, std::span<const Tensor> in) {
+  return {sum(square(expand_dims(in[0], -2) - expand_dims(in[1], -3)), {-1})};
+}
+
+/// 2 (a_i sum of g_ij over j - sum of g_ij b_j), and the same for b: products of matrices. With the
+/// differences, N M D elements would have to be kept from the forward pass, or computed again.
+std::vector<Tensor> squared_distances_gradient(const GradientCall& call) {
+  const Tensor &a = call.inputs[0], &b = call.inputs[1], &g = call.output_gradients[0];
+  std::vector<Tensor> result(2);
+  if (call.needed[0]) result[0] = sum_to((a * sum(g, {-1}, true) - matmul(g, b)) * 2.0, a.shape());
+  if (call.needed[1]) {
+    const Tensor of_b = expand_dims(sum(g, {-2}), -1);
+    result[1] = sum_to((b * of_b - matmul(g, a, true)) * 2.0, b.shape());
+  }
+  return result;
+}
+
+std::vector<std::vector<double>> squared_distances_reference(const OpCall& call,
+                                                             std::span<const TensorSpec> outputs,
+                                                             const std::vector<std::vector<double>>& inputs) {
+  const Shape &out = outputs[0].shape, &a = call.inputs[0].shape, &b = call.inputs[1].shape;
+  const int64_t width = a.back(), n = out[out.rank() - 2], m = out.back();
+  const Shape batch = leading_axes(out), of_a = leading_axes(a), of_b = leading_axes(b);
+  const Strides a_strides = broadcast_strides(of_a, contiguous_strides(of_a), batch),
+                b_strides = broadcast_strides(of_b, contiguous_strides(of_b), batch);
+  std::vector<double> result;
+  for (int64_t i = 0; i < out.elems(); ++i) {
+    const Dims at = unravel(i, out);
+    int64_t row_of_a = 0, row_of_b = 0;
+    for (int axis = 0; axis < batch.rank(); ++axis) {
+      row_of_a += at[axis] * a_strides[axis] * n;
+      row_of_b += at[axis] * b_strides[axis] * m;
+    }
+    row_of_a += at[out.rank() - 2];
+    row_of_b += at[out.rank() - 1];
+    double sum = 0;
+    for (int64_t k = 0; k < width; ++k) {
+      const double difference = inputs[0][static_cast<size_t>(row_of_a * width + k)] -
+                                inputs[1][static_cast<size_t>(row_of_b * width + k)];
+      sum += difference * difference;
+    }
+    result.push_back(sum);
+  }
+  return {result};
+}
+
+}  // namespace
+
+void register_distances(graph::Registry& registry) {
+  OpDef op;
+  op.name = "squared_distances";
+  op.summary = "the squared distance of each row of a matrix from each of another";
+  op.min_inputs = op.max_inputs = 2;
+  op.infer = infer_squared_distances;
+  op.gradient = squared_distances_gradient;
+  op.decompose = decompose_squared_distances;
+  op.reference = squared_distances_reference;
+  op.dtypes = {DType::kF64, DType::kF32};
+  op.tolerance = 20;
+  op.samples = {{{{{3, 5}}, {{4, 5}}}},    {{{{2, 3, 5}}, {{4, 5}}}}, {{{{2, 1, 3, 2}}, {{3, 4, 2}}}},
+                {{{{1, 1}}, {{1, 1}}}},    {{{{0, 3}}, {{4, 3}}}},    {{{{3, 0}}, {{2, 0}}}},
+                {{{{70, 33}}, {{60, 33}}}}};
+  op.errors = {{{{DType::kF32, {3, 5}}, {DType::kF32, {4, 6}}}, {}, ErrorCode::kShapeMismatch},
+               {{{DType::kF32, {5}}, {DType::kF32, {4, 5}}}, {}, ErrorCode::kShapeMismatch},
+               {{{DType::kF32, {3, 5}}, {DType::kF64, {4, 5}}}, {}, ErrorCode::kDtypeMismatch},
+               {{{DType::kI32, {3, 5}}, {DType::kI32, {4, 5}}}, {}, ErrorCode::kDtypeMismatch}};
+  registry.add(std::move(op));
+}
+
+}  // namespace ops
+
 namespace {
 
 void require_epsilon(double epsilon, std::string_view where) {
@@ -44,10 +143,9 @@ Tensor pairwise_distances(const Tensor& a, const Tensor& b, double p) {
           "pairwise_distances", "expected rows of one length, (..., N, D) and (..., M, D), got {} and {}",
           a.spec().str(), b.spec().str());
   require(p >= 1, ErrorCode::kInvalidArgument, "pairwise_distances", "p must be >= 1, got {}", p);
-  const Tensor differences = expand_dims(a, -2) - expand_dims(b, -3);
-  if (p != 2) return norm(differences, p, {-1});
-  // Without the scaling by which `norm` avoids overflow: differences aren't stored.
-  const Tensor squares = sum(square(in_f32(differences)), {-1});
+  if (p != 2) return norm(expand_dims(a, -2) - expand_dims(b, -3), p, {-1});
+  static const graph::OpDef& op = ops::row("squared_distances");
+  const Tensor squares = graph::apply_one(op, {in_f32(a), in_f32(b)});
   const Tensor none = equal(squares, 0);
   return cast(where(none, 0, sqrt(where(none, 1, squares))), a.dtype());
 }

@@ -30,6 +30,7 @@ void register_pooling(graph::Registry& registry);
 void register_random(graph::Registry& registry);
 void register_softmax(graph::Registry& registry);
 void register_log_sum_exp(graph::Registry& registry);
+void register_distances(graph::Registry& registry);
 void register_normalization(graph::Registry& registry);
 void register_attention(graph::Registry& registry);
 void register_debug(graph::Registry& registry);

@@ -32,6 +32,7 @@ graph::Registry& mutable_registry() {
     register_random(*registry);
     register_softmax(*registry);
     register_log_sum_exp(*registry);
+    register_distances(*registry);
     register_normalization(*registry);
     register_attention(*registry);
     register_debug(*registry);
