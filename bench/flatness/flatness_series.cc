@@ -252,8 +252,8 @@ std::vector<SeriesClass> sick(double change) {
       };
     });
   }
-  add("faster for the first 3 to 9 %", [change](Run& run) -> Factor {
-    return [change, part = run.between(0.03, 0.09)](Run& r, int, double position) {
+  add("faster for the first 6 to 9 %", [change](Run& run) -> Factor {
+    return [change, part = run.between(0.06, 0.09)](Run& r, int, double position) {
       return (position < part ? 1 : 1 + change) * r.noise(0.05);
     };
   });
