@@ -193,7 +193,15 @@ void Trainer::Fit::resume(const ResumedRun& resumed) {
   callbacks_.restore(resumed);
   {
     const OptionalPhase phase(recorder_, observe::Phase::kDataWait);
-    at_.emplace(dataset_.resume(data));
+    try {
+      at_.emplace(dataset_.resume(data));
+    } catch (const Error& error) {
+      fail(
+          error.code(), resumed.checkpoint.path().string(),
+          "its place in the data isn't one of this dataset: {}. Resume with the data and the calls (shuffle, "
+          "batch, map) of the run that saved it, or begin anew in another folder",
+          error.what());
+    }
     resumed_data_ = data;
   }
   for (size_t i = 0; i < contents.size(); ++i) saved[i].second.assign(contents[i]);
