@@ -116,6 +116,7 @@
 #include "isochron/data/sources/image_folder.h"
 #include "isochron/data/sources/snapshot.h"
 #include "isochron/data/stages/buckets.h"
+#include "isochron/data/stages/chosen_rows.h"
 #include "isochron/data/stages/combine.h"
 #include "isochron/data/stages/windows.h"
 

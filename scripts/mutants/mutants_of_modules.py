@@ -130,6 +130,11 @@ ROWS = [
      "return log(1.0 - square(tanh(u)));", "nn", "Samples.OfSquashed*"),
     ("shares-of-exponent-one", "nn/distributions/distributions.cc", "const Tensor none = logical_and(equal(x, 0), equal(y, 0));", "const Tensor none = equal(x, 0);",
      "nn", "DistributionLimits.*"),
+    ("subsets-keep-the-first-rows", "data/stages/chosen_rows.cc", "return rows_[static_cast<size_t>(position.row)];",
+     "return rows_.empty() ? 0 : position.row;", "data", "Subset.*"),
+    ("samples-of-one-epoch", "data/stages/chosen_rows.cc", "Rng::State{seed_, position.epoch,", "Rng::State{seed_, position.epoch / 1000,", "data", "SampledRows.*"),
+    ("samples-of-other-weights-resume", "data/stages/chosen_rows.cc", "for (const double sum : sums_) print.add(std::bit_cast<uint64_t>(sum));", "", "data",
+     "SampledRows.*"),
 ]
 
 

@@ -18,7 +18,7 @@ struct Shards {
   int64_t shards, block;
 };
 
-bool all(const Element&) { return true; }
+bool every_one(const Element&) { return true; }
 
 /// Shuffled batches of numbers that encode their row, their position in the order and their epoch.
 Dataset batches(int64_t count, int64_t batch_elems, int64_t parallel = 1) {
@@ -79,7 +79,7 @@ TEST(Shard, GivesEveryNthBlock) {
   EXPECT_THAT(numbers_of(rows(9).shard(2, 1, 3)), ElementsAre(3, 4, 5));
   EXPECT_THAT(numbers_of(rows(11).shard(2, 0, 4)), ElementsAre(0, 1, 2, 3, 8, 9, 10));
   EXPECT_THAT(numbers_of(rows(5).shard(1, 0, 2)), ElementsAre(0, 1, 2, 3, 4));
-  const Dataset stream = rows(20).filter(all);
+  const Dataset stream = rows(20).filter(every_one);
   EXPECT_EQ(stream.shard(3, 1, 2).size(), kUnknown);
   EXPECT_THAT(numbers_of(stream.shard(3, 1, 2)), ElementsAre(2, 3, 8, 9, 14, 15));
   EXPECT_THAT(numbers_of(stream.shard(3, 1, 2).prefetch(3)), ElementsAre(2, 3, 8, 9, 14, 15));
@@ -124,7 +124,7 @@ TEST(Shard, OfStreamsAndOfShuffledBatches) {
       rows(11).shuffle(4).repeat(2).batch(4).shuffle(3, {.seed = 1}),
       rows(11).batch(4).repeat(3),
       rows(5000).shuffle(5000).batch(300),
-      rows(40).filter(all).shuffle(7).batch(3, {.pad_remainder = true}),
+      rows(40).filter(every_one).shuffle(7).batch(3, {.pad_remainder = true}),
       rows(7).batch(2).unbatch(),
       rows(8).batch(2).unbatch().batch(3),
   };
@@ -155,9 +155,9 @@ TEST(Shard, MayBeEmpty) {
       none.repeat(),
       none.shuffle(5).take(2),
       none.shard(2, 0, 2),
-      none.filter(all),
+      none.filter(every_one),
       rows(9000).shuffle(9000).batch(3000).shard(4, 3),
-      rows(3).filter(all).shard(4, 3),
+      rows(3).filter(every_one).shard(4, 3),
       rows(8).batch(4).shard(4, 3).unbatch(),
   };
   for (size_t i = 0; i < datasets.size(); ++i) {
@@ -303,7 +303,7 @@ TEST(ShardState, OfAnotherDatasetIsRefused) {
 
 TEST(ShardState, OverAStreamBelongsToItsShard) {
   const std::vector<Dataset> datasets = {
-      rows(30).filter(all),
+      rows(30).filter(every_one),
       rows(30).map([](Element e) { return e; }, {.parallel = 2, .deterministic = false}),
   };
   for (const Dataset& dataset : datasets) {
