@@ -64,10 +64,10 @@ class Fuser {
     }
   }
 
-  void run() {
+  void run(bool sinks) {
     for (size_t i = 0; i < nodes_.size(); ++i) consider(i);
     join_updates();
-    sink();
+    if (sinks) sink();
     emit();
   }
 
@@ -396,6 +396,6 @@ class Fuser {
 
 }  // namespace
 
-void fuse_elementwise(Graph& graph) { Fuser(graph).run(); }
+void fuse_elementwise(Graph& graph, bool sinks) { Fuser(graph).run(sinks); }
 
 }  // namespace isochron::graph

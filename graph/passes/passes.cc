@@ -229,7 +229,11 @@ const std::vector<PassInfo>& passes() {
        plain<recompute_checkpoints>},
       {"residuals", "let the gradient of a layer norm add the one that comes around it",
        plain<absorb_residuals>, false, "layer_norm_gradient"},
-      {"fuse", "fuse elementwise chains with closing reductions", plain<fuse_elementwise>, false, "fused"},
+      {"fuse", "fuse elementwise chains with closing reductions",
+       [](Graph& graph, const PassOptions& options) {
+         fuse_elementwise(graph, options.precision == Precision::kF32);
+       },
+       false, "fused"},
       {"precision", "store tensors in 16 bits where the policy wants it",
        [](Graph& graph, const PassOptions& options) { cast_to_precision(graph, options.precision); }},
       {"fold_broadcasts",

@@ -63,8 +63,9 @@ void remove_dead_code(Graph& graph);
 /// The gradient of a layer norm also adds the other gradient of its input (graph/passes/residuals.cc).
 void absorb_residuals(Graph& graph);
 /// Chains of elementwise ops, with broadcasts and closing reductions, become one kernel each
-/// (graph/passes/fusion.cc).
-void fuse_elementwise(Graph& graph);
+/// (graph/passes/fusion.cc). `sinks`: what a later kernel alone reads is computed there from values that are
+/// kept anyway. Not where these will be stored in 16 bits: 1 - y^2 has no digit left there if y is near 1.
+void fuse_elementwise(Graph& graph, bool sinks = true);
 /// Groups of element ops become a part of the much larger groups that read them (graph/passes/broadcasts.cc).
 void inline_broadcasts(Graph& graph);
 /// A product and the group of element ops that reads it first become one `fused_product`

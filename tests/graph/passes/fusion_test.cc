@@ -1,6 +1,7 @@
 // What the fusion pass joins, and what it must keep apart.
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <map>
 
 #include "graph/program/trace.h"
@@ -115,6 +116,22 @@ TEST(Fusion, DerivativesAreComputedWhereTheyAreReadFromWhatIsKept) {
   const auto of_sigmoid = [](const Tensor& x) { return sigmoid(x); };
   EXPECT_LE(arena(of_tanh, true), arena(of_tanh, false));
   EXPECT_LE(arena(of_sigmoid, true), arena(of_sigmoid, false));
+}
+
+TEST(Fusion, DerivativesOfValuesIn16BitsAreComputedBeforeTheyAreRounded) {
+  // tanh(4) is 1 in bf16, but its derivative is 0.00134.
+  const auto gradient = [](Precision precision) {
+    auto step = capture(
+        [](const Tensor& x) {
+          const Tensor y = tanh(matmul(x, full({16, 16}, 0.25)));
+          return gradients(sum(matmul(y, full({16, 16}, 1.0))), {x})[0];
+        },
+        {.passes = {.precision = precision}});
+    return step(ones({16, 16})).to_vector()[0];
+  };
+  const double exact = gradient(Precision::kF32);
+  EXPECT_NEAR(exact, 16 * 16 * 0.25 * (1 - std::pow(std::tanh(4.0), 2)), 1e-4);
+  EXPECT_NEAR(gradient(Precision::kMixedBf16), exact, 0.02 * exact);
 }
 
 TEST(Fusion, WhatWouldKeepMoreStaysWhereItIs) {
