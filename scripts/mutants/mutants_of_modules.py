@@ -110,7 +110,7 @@ ROWS = [
     ("results-sink-whatever-they-read", "graph/passes/fusion.cc", "if (longer && longer != input) return false;", "", "graph", "Fusion.WhatWould*"),
     ("axes-of-other-kinds-are-merged", "backends/cpu/elementwise/fused.cc", "if (!kinds.empty() && kinds.back() == kind) {",
      "if (!kinds.empty() && kinds.back()[0] == kind[0]) {", "ops", "Reductions.OverAxes*"),
-    ("short-lines-begin-at-their-start", "backends/cpu/elementwise/tile_reductions.cc", "column = begin % length;", "column = 0;", "ops",
+    ("short-lines-begin-at-their-start", "backends/cpu/elementwise/tile_reductions.cc", "int64_t column = begin % length;", "int64_t column = begin % 1;", "ops",
      "Reductions.OverAxes*"),
     ("sure-changes-may-be-flat", "observe/statistics/flatness.cc", "(e.asked == Asked::kForChange && !surely_beyond(e, bound))", "e.asked == Asked::kForChange",
      "observe", "SeriesVerdict.WhatIsSurely*"),

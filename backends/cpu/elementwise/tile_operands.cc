@@ -30,37 +30,72 @@ void load_periodic(const Operand& operand, const std::byte* base, std::byte* til
   }
 }
 
-/// Copies runs along the innermost axis, where elements are contiguous or all the same.
-void load_general(const Operand& operand, const Shape& shape, const std::byte* base, std::byte* tile,
-                  int64_t begin, int64_t n, size_t size) {
+/// Copies runs along the innermost axis, where elements are contiguous or all the same. E: an unsigned type
+/// of the elements' size; runs may be short, so that a call for each of them would cost more than its
+/// elements.
+template <typename E>
+void load_general(const Operand& operand, const Shape& shape, const std::byte* base_bytes, std::byte* tile,
+                  int64_t begin, int64_t n) {
+  const E* base = reinterpret_cast<const E*>(base_bytes);
+  E* to = reinterpret_cast<E*>(tile);
   const int inner = shape.rank() - 1;
+  const int64_t length = shape[inner], stride = operand.strides[inner];
   std::array<int64_t, kMaxRank> index{};
-  int64_t rest = begin;
-  int64_t offset = 0;
-  for (int axis = inner; axis >= 0; --axis) {
+  int64_t rest = begin / length;
+  int64_t column = begin % length;
+  int64_t offset = 0;  // of the line
+  for (int axis = inner - 1; axis >= 0; --axis) {
     index[static_cast<size_t>(axis)] = rest % shape[axis];
     rest /= shape[axis];
     offset += index[static_cast<size_t>(axis)] * operand.strides[axis];
   }
   for (int64_t i = 0; i < n;) {
-    int64_t& column = index[static_cast<size_t>(inner)];
-    const int64_t run = std::min(n - i, shape[inner] - column);
-    const std::byte* from = base + static_cast<size_t>(offset) * size;
-    std::byte* to = tile + static_cast<size_t>(i) * size;
-    if (operand.strides[inner] == 0) {
-      fill_elements(to, operand.dtype, from, run);
+    const int64_t run = std::min(n - i, length - column);
+    const E* from = base + offset;
+    if (stride == 0) {
+      const E element = *from;
+      for (int64_t k = 0; k < run; ++k) to[i + k] = element;
     } else {
-      std::memcpy(to, from, static_cast<size_t>(run) * size);
+      for (int64_t k = 0; k < run; ++k) to[i + k] = from[column + k];
     }
     i += run;
-    column += run - 1;
-    offset += operand.strides[inner] * (run - 1);
-    for (int axis = inner; axis >= 0; --axis) {
+    column = 0;
+    for (int axis = inner - 1; axis >= 0; --axis) {
       offset += operand.strides[axis];
       if (++index[static_cast<size_t>(axis)] < shape[axis]) break;
       index[static_cast<size_t>(axis)] = 0;
       offset -= operand.strides[axis] * shape[axis];
     }
+  }
+}
+
+/// Each element `period` times in a row.
+template <typename E>
+void load_repeated(const Operand& operand, const std::byte* base_bytes, std::byte* tile, int64_t begin,
+                   int64_t n) {
+  E* to = reinterpret_cast<E*>(tile);
+  const E* from = reinterpret_cast<const E*>(base_bytes) + begin / operand.period;
+  int64_t left = operand.period - begin % operand.period;  // of the present element
+  for (int64_t i = 0; i < n; ++from) {
+    const E element = *from;
+    const int64_t end = std::min(n, i + left);
+    for (; i < end; ++i) to[i] = element;
+    left = operand.period;
+  }
+}
+
+/// Calls `body` with a number of the unsigned type of `size` bytes.
+template <typename Body>
+void with_type_of_size(size_t size, Body&& body) {
+  switch (size) {
+    case 1:
+      return body(uint8_t{});
+    case 2:
+      return body(uint16_t{});
+    case 4:
+      return body(uint32_t{});
+    default:
+      return body(uint64_t{});
   }
 }
 
@@ -117,16 +152,10 @@ void load_operand(const Operand& operand, const Shape& shape, const std::byte* b
       load_periodic(operand, base, tile, begin, n, size);
       return;
     case Access::kRepeated:
-      for (int64_t i = 0; i < n;) {
-        const int64_t source = (begin + i) / operand.period;
-        const int64_t run = std::min(n - i, (source + 1) * operand.period - (begin + i));
-        fill_elements(tile + static_cast<size_t>(i) * size, operand.dtype,
-                      base + static_cast<size_t>(source) * size, run);
-        i += run;
-      }
+      with_type_of_size(size, [&]<typename E>(E) { load_repeated<E>(operand, base, tile, begin, n); });
       return;
     case Access::kGeneral:
-      load_general(operand, shape, base, tile, begin, n, size);
+      with_type_of_size(size, [&]<typename E>(E) { load_general<E>(operand, shape, base, tile, begin, n); });
       return;
     case Access::kDirect:
       return;

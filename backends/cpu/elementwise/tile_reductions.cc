@@ -1,6 +1,7 @@
 #include "isochron/backends/cpu/elementwise/tile_reductions.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <limits>
 
@@ -31,19 +32,46 @@ void fold_run(Accumulator* into, const void* from, DType dtype, ReduceKind kind,
   });
 }
 
-/// Folds n elements, from element `begin` on, of lines of `length` elements into one accumulator each: for
-/// lines that are too short for vectors.
-void fold_lines(Accumulator* into, const void* from, DType dtype, ReduceKind kind, int64_t begin, int64_t n,
-                int64_t length) {
-  dispatch_dtype(dtype, [&]<typename T>(T) {
+/// The accumulators of the lines of an iteration along its last axis, one after the other.
+class LineWalk {
+ public:
+  LineWalk(const Reduction& reduction, int64_t line) : reduction_(reduction) {
+    for (size_t axis = reduction.extents.size() - 1; axis-- > 0;) {
+      at_[axis] = line % reduction.extents[axis];
+      line /= reduction.extents[axis];
+      out_ += at_[axis] * reduction.out_strides[axis];
+    }
+  }
+  int64_t out() const { return out_; }
+  void next() {
+    for (size_t axis = reduction_.extents.size() - 1; axis-- > 0;) {
+      out_ += reduction_.out_strides[axis];
+      if (++at_[axis] < reduction_.extents[axis]) return;
+      out_ -= reduction_.out_strides[axis] * reduction_.extents[axis];
+      at_[axis] = 0;
+    }
+  }
+
+ private:
+  const Reduction& reduction_;
+  std::array<int64_t, kMaxRank> at_{};
+  int64_t out_ = 0;
+};
+
+/// Folds elements [begin, begin + n) of the iteration, whose last axis is folded and too short for vectors.
+void fold_lines(const Reduction& reduction, Accumulator* into, const void* from, int64_t begin, int64_t n) {
+  const int64_t length = reduction.extents.back();
+  const ReduceKind kind = reduction.kind;
+  dispatch_dtype(reduction.dtype, [&]<typename T>(T) {
     const T* x = static_cast<const T*>(from);
     const auto each = [&](auto fold_one) {
-      int64_t line = begin / length, column = begin % length;
+      LineWalk line(reduction, begin / length);
+      int64_t column = begin % length;
       for (int64_t i = 0; i < n; ++i) {
-        fold_one(into[line], x[i]);
+        fold_one(into[line.out()], x[i]);
         if (++column < length) continue;
         column = 0;
-        ++line;
+        line.next();
       }
     };
     if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>) {
@@ -119,8 +147,8 @@ void accumulate_tile(const Reduction& reduction, Accumulator* into, std::byte* t
     n = inner;
   }
   constexpr int64_t kShort = 16;
-  if (reduction.inner_reduced && inner <= kShort && reduction.extents.size() == 2) {
-    fold_lines(into, tile, reduction.dtype, reduction.kind, begin, n, inner);
+  if (reduction.inner_reduced && inner <= kShort && reduction.extents.size() > 1) {
+    fold_lines(reduction, into, tile, begin, n);
     return;
   }
   for (int64_t i = 0; i < n;) {
