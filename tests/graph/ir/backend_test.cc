@@ -85,7 +85,7 @@ TEST(Backend, TheCpuRunsEveryRowButViewsAndWhatIsWrittenInOthers) {
     }
   }
   in_others.erase("twice");  // that of a test below
-  EXPECT_THAT(in_others, ElementsAre("muon_update", "normalize_by_moments"));
+  EXPECT_THAT(in_others, ElementsAre("muon_update", "normalize_by_moments", "squared_distances"));
   for (const DeviceKind device : {DeviceKind::kCpu, DeviceKind::kCuda}) {
     for (const std::string& op : dynamic_cast<const KernelTable&>(backend_of(device)).ops())
       EXPECT_NE(ops::registry().find(op), nullptr) << "a kernel for no op: " << op;
