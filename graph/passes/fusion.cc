@@ -163,30 +163,30 @@ class Fuser {
     for (size_t i = nodes_.size(); i-- > 0;) {
       const size_t from = group_of_[i];
       if (groups_[from].members.size() < 2 || nodes_[i]->op->fusion != FusionClass::kElementwise) continue;
-      const std::optional<size_t> to = reading_group(i);
-      if (!to || *to == from || !groups_[*to].fusable || groups_[*to].shape != groups_[from].shape) continue;
+      const size_t to = reading_group(i);
+      if (to == from || !groups_[to].fusable || groups_[to].shape != groups_[from].shape) continue;
       std::vector<size_t> moved = computed_for(i);
-      if (moved.size() == groups_[from].members.size() || !kept_anyway(moved, *to)) continue;
+      if (moved.size() == groups_[from].members.size() || !kept_anyway(moved, to)) continue;
       std::vector<size_t> members;
-      std::ranges::merge(moved, groups_[*to].members, std::back_inserter(members));
+      std::ranges::merge(moved, groups_[to].members, std::back_inserter(members));
       if (!fits(members, kChains)) continue;
-      groups_[*to].members = std::move(members);
+      groups_[to].members = std::move(members);
       for (const size_t m : moved) {
         std::erase(groups_[from].members, m);
-        group_of_[m] = *to;
+        group_of_[m] = to;
       }
     }
   }
 
-  /// The group of all readers of the result of node `i`; none if they are of several groups, or if it is an
-  /// output or an update.
-  std::optional<size_t> reading_group(size_t i) const {
+  /// The group of all readers of the result of node `i`; its own if they are of several groups, or if it is
+  /// an output or an update.
+  size_t reading_group(size_t i) const {
     const auto found = readers_.find(nodes_[i]->outputs[0]);
-    if (found == readers_.end() || used_elsewhere(*nodes_[i])) return std::nullopt;
+    if (found == readers_.end() || used_elsewhere(*nodes_[i])) return group_of_[i];
     const size_t group = group_of_[position_.at(found->second[0])];
     const bool one = std::ranges::all_of(found->second,
                                          [&](const Node* r) { return group_of_[position_.at(r)] == group; });
-    return one ? std::optional(group) : std::nullopt;
+    return one ? group : group_of_[i];
   }
 
   /// Node `i` and the members of its group whose results are read for its result alone, ascending.
