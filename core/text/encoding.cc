@@ -50,4 +50,10 @@ void refuse_wide_text(std::span<const std::byte> begin, const std::string& where
           unmarked);
 }
 
+std::string in_lower_case(std::string_view text) {
+  std::string result(text);
+  std::ranges::transform(result, result.begin(), [](unsigned char c) { return std::tolower(c); });
+  return result;
+}
+
 }  // namespace isochron

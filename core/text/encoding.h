@@ -1,4 +1,4 @@
-// Recognizes text that isn't in UTF-8 before it is mistaken for something else.
+// Text as files hold it: what is not in UTF-8 is recognized before it is mistaken for something else.
 #pragma once
 
 #include <cstddef>
@@ -18,5 +18,8 @@ inline constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 constexpr std::string_view without_byte_order_mark(std::string_view text) {
   return text.starts_with(kByteOrderMark) ? text.substr(kByteOrderMark.size()) : text;
 }
+
+/// `text` with the letters A to Z as a to z.
+std::string in_lower_case(std::string_view text);
 
 }  // namespace isochron

@@ -103,14 +103,12 @@ void explain(FlatnessVerdict& verdict, const FlatnessInput& input, const Flatnes
     verdict.reason = "fewer than four windows";
   } else if (verdict.kind == Flatness::kInconclusive) {
     const ChangeEstimate& widest = farthest(verdict.estimates);
-    verdict.reason =
-        fmt::format("{} {} {} to {}, the bound is {:.1f} %{}", widest.name,
-                    surely_beyond(widest, options.bound) ? "is" : "may be", percent(widest.low),
-                    percent(widest.high), 100 * options.bound,
-                    surely_beyond(widest, options.bound)
-                        ? "; the course of the series doesn't confirm a change from its first to "
-                          "its last tenth"
-                        : "");
+    const bool sure = surely_beyond(widest, options.bound);
+    verdict.reason = fmt::format("{} {} {} to {}, the bound is {:.1f} %", widest.name, sure ? "is" : "may be",
+                                 percent(widest.low), percent(widest.high), 100 * options.bound);
+    if (sure)
+      verdict.reason +=
+          "; the course of the series doesn't confirm a change from its first to its last tenth";
   } else if (verdict.kind == Flatness::kFlat) {
     verdict.reason = fmt::format("every change lies within {:.1f} %", 100 * options.bound);
   } else {

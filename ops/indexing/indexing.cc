@@ -88,6 +88,14 @@ std::vector<TensorSpec> infer_scatter(const OpCall& call) {
   return {base};
 }
 
+/// The shape of the indices, with axes of extent 1 for those behind the axis of the slices.
+Shape along_slices(const GradientCall& call) {
+  Shape along = call.inputs[1].shape();
+  for (int64_t i = call.attributes.get<int64_t>("axis") + 1; i < call.inputs[0].rank(); ++i)
+    along.push_back(1);
+  return along;
+}
+
 /// Of equal indices, only the last has had its update kept.
 std::vector<Tensor> scatter_gradient(const GradientCall& call) {
   const int64_t axis = call.attributes.get<int64_t>("axis");
@@ -97,9 +105,7 @@ std::vector<Tensor> scatter_gradient(const GradientCall& call) {
   const Tensor number = reshape(arange(indices.elems()), indices.shape());
   const Tensor last =
       scatter(broadcast_to(scalar(0, DType::kI64), Shape{call.inputs[0].extent(axis)}), indices, number);
-  Shape along = indices.shape();  // of the numbers, with axes of extent 1 for those behind `axis`
-  for (int64_t i = axis + 1; i < call.inputs[0].rank(); ++i) along.push_back(1);
-  const Tensor kept = reshape(equal(gather(last, indices), number), along);
+  const Tensor kept = reshape(equal(gather(last, indices), number), along_slices(call));
   return {scatter(dy, indices, nothing, axis), Tensor(), where(kept, gather(dy, indices, axis), 0)};
 }
 
@@ -114,9 +120,8 @@ std::vector<TensorSpec> infer_scatter_extreme(const OpCall& call) {
 std::vector<Tensor> scatter_extreme_gradient(const GradientCall& call) {
   const int64_t axis = call.attributes.get<int64_t>("axis");
   const Tensor &indices = call.inputs[1], &positions = call.outputs[1], &dy = call.output_gradients[0];
-  Shape along = indices.shape();  // of the numbers, with axes of extent 1 for those behind `axis`
-  for (int64_t i = axis + 1; i < call.inputs[0].rank(); ++i) along.push_back(1);
-  const Tensor chosen = equal(gather(positions, indices, axis), reshape(arange(indices.elems()), along));
+  const Tensor chosen =
+      equal(gather(positions, indices, axis), reshape(arange(indices.elems()), along_slices(call)));
   return {where(less(positions, 0), dy, 0), Tensor(), where(chosen, gather(dy, indices, axis), 0)};
 }
 
@@ -243,17 +248,14 @@ std::vector<std::vector<double>> scatter_reference(const OpCall& call, std::span
   return {result};
 }
 
-void add_scatter(graph::Registry& registry) {
+/// What the rows of scatter, scatter_max and scatter_min share.
+OpDef scatter_row(std::string_view name, std::string summary) {
   OpDef op;
-  op.name = "scatter";
-  op.summary = "a tensor with slices at indices along an axis replaced";
+  op.name = name;
+  op.summary = std::move(summary);
   op.min_inputs = op.max_inputs = 3;
-  op.infer = infer_scatter;
-  op.gradient = scatter_gradient;
-  op.may_alias = [](const OpCall&, int, int input) { return input == 0; };
+  op.may_alias = [](const OpCall&, int output, int input) { return output == 0 && input == 0; };
   op.precision.rule = graph::PrecisionRule::kMoves;
-  op.reference = scatter_reference;
-  op.dtypes = any_dtype();
   const auto axis = [](int64_t i) { return Attributes{{"axis", i}}; };
   op.samples = {{{{{5, 3}}, {{4}, 0, 4, DType::kI64, {2, 0, 2, 4}}, {{4, 3}}}, axis(0)},
                 {{{{5, 3}}, {{2, 2}, 0, 4, DType::kI32}, {{2, 2, 3}}}, axis(0)},
@@ -267,23 +269,28 @@ void add_scatter(graph::Registry& registry) {
                {{base, {DType::kI64, {2}}, {DType::kF64, {2, 3}}}, axis(0), ErrorCode::kDtypeMismatch},
                {{base, {DType::kF32, {2}}, {DType::kF32, {2, 3}}}, axis(0), ErrorCode::kDtypeMismatch},
                {{base, {DType::kI64, {2}}, {DType::kF32, {2, 3}}}, axis(2), ErrorCode::kOutOfRange}};
+  return op;
+}
+
+void add_scatter(graph::Registry& registry) {
+  OpDef op = scatter_row("scatter", "a tensor with slices at indices along an axis replaced");
+  op.infer = infer_scatter;
+  op.gradient = scatter_gradient;
+  op.reference = scatter_reference;
+  op.dtypes = any_dtype();
   registry.add(std::move(op));
 }
 
 /// `largest`: scatter_max, else scatter_min.
 void add_scatter_extreme(graph::Registry& registry, bool largest) {
-  OpDef op;
-  op.name = largest ? "scatter_max" : "scatter_min";
-  op.summary = fmt::format(
-      "the {} of each element of a tensor and of slices at indices along an axis, and the "
-      "position of its index, or -1",
-      largest ? "largest" : "smallest");
-  op.min_inputs = op.max_inputs = 3;
+  OpDef op = scatter_row(
+      largest ? "scatter_max" : "scatter_min",
+      fmt::format("the {} of each element of a tensor and of slices at indices along an axis, and the "
+                  "position of its index, or -1",
+                  largest ? "largest" : "smallest"));
   op.infer = infer_scatter_extreme;
   op.gradient = scatter_extreme_gradient;
-  op.may_alias = [](const OpCall&, int output, int input) { return output == 0 && input == 0; };
   op.skippable_outputs = 0b10;
-  op.precision.rule = graph::PrecisionRule::kMoves;
   op.reference = [largest](const OpCall& call, std::span<const TensorSpec>,
                            const std::vector<std::vector<double>>& inputs) {
     std::vector<double> result = inputs[0], positions(result.size(), -1);
@@ -300,21 +307,9 @@ void add_scatter_extreme(graph::Registry& registry, bool largest) {
     return std::vector{result, positions};
   };
   op.dtypes = kNumbers;
-  const auto axis = [](int64_t i) { return Attributes{{"axis", i}}; };
-  op.samples = {{{{{5, 3}}, {{4}, 0, 4, DType::kI64, {2, 0, 2, 4}}, {{4, 3}}}, axis(0)},
-                {{{{5, 3}}, {{2, 2}, 0, 4, DType::kI32}, {{2, 2, 3}}}, axis(0)},
-                {{{{2, 5, 3}}, {{6}, 0, 4, DType::kI64}, {{2, 6, 3}}}, axis(1)},
-                {{{{4, 3}}, {{2, 3}, 0, 2, DType::kI32}, {{4, 2, 3}}}, axis(1)},
-                {{{{7}}, {{}, 0, 6, DType::kI64}, {{}}}, axis(0)},
-                {{{{5, 3}}, {{0}, 0, 4, DType::kI64}, {{0, 3}}}, axis(0)},
-                {{{{60, 64}}, {{1100}, 0, 59, DType::kI32}, {{1100, 64}}}, axis(0)}};
-  const TensorSpec base{DType::kF32, {5, 3}};
-  op.errors = {{{base, {DType::kI64, {2}}, {DType::kF32, {3, 2}}}, axis(1), ErrorCode::kShapeMismatch},
-               {{base, {DType::kI64, {2}}, {DType::kF64, {2, 3}}}, axis(0), ErrorCode::kDtypeMismatch},
-               {{{DType::kBool, {5, 3}}, {DType::kI64, {2}}, {DType::kBool, {2, 3}}},
-                axis(0),
-                ErrorCode::kDtypeMismatch},
-               {{base, {DType::kI64, {2}}, {DType::kF32, {2, 3}}}, axis(2), ErrorCode::kOutOfRange}};
+  op.errors.push_back({{{DType::kBool, {5, 3}}, {DType::kI64, {2}}, {DType::kBool, {2, 3}}},
+                       Attributes{{"axis", int64_t{0}}},
+                       ErrorCode::kDtypeMismatch});
   registry.add(std::move(op));
 }
 

@@ -6,6 +6,7 @@
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/linalg/linalg_references.h"
 #include "isochron/ops/matmul/matmul.h"
+#include "isochron/ops/matmul/matmul_geometry.h"
 #include "isochron/ops/reduction/reduction.h"
 #include "isochron/ops/rows/families.h"
 #include "isochron/ops/rows/registry.h"
@@ -32,8 +33,6 @@ void check_square(const OpCall& call) {
           "input 0 must hold square matrices, got {}", call.inputs[0].str());
 }
 
-Shape leading(const Shape& shape) { return Shape(shape.span().first(static_cast<size_t>(shape.rank() - 2))); }
-
 Shape with_matrix(Shape batch, int64_t rows, int64_t columns) {
   batch.push_back(rows);
   batch.push_back(columns);
@@ -56,15 +55,15 @@ std::vector<TensorSpec> infer_solve(const OpCall& call) {
   require_same_dtype(call);
   const Shape& a = call.inputs[0].shape;
   const Shape& b = call.inputs[1].shape;
-  require(leading(a) == leading(b) && b[b.rank() - 2] == a.back(), ErrorCode::kShapeMismatch, call.op.name,
-          "a is {}, so b needs the leading axes {} and {} rows, got {}", call.inputs[0].str(),
-          leading(a).str(), a.back(), call.inputs[1].str());
+  require(matmul_batch(a) == matmul_batch(b) && b[b.rank() - 2] == a.back(), ErrorCode::kShapeMismatch,
+          call.op.name, "a is {}, so b needs the leading axes {} and {} rows, got {}", call.inputs[0].str(),
+          matmul_batch(a).str(), a.back(), call.inputs[1].str());
   return {call.inputs[1]};
 }
 
 std::vector<TensorSpec> infer_slogdet(const OpCall& call) {
   check_square(call);
-  const TensorSpec each{call.inputs[0].dtype, leading(call.inputs[0].shape)};
+  const TensorSpec each{call.inputs[0].dtype, matmul_batch(call.inputs[0].shape)};
   return {each, each};
 }
 
@@ -74,7 +73,7 @@ std::vector<TensorSpec> infer_qr(const OpCall& call) {
   const int64_t m = shape[shape.rank() - 2];
   const int64_t n = shape.back();
   const int64_t k = std::min(m, n);
-  return {{dtype, with_matrix(leading(shape), m, k)}, {dtype, with_matrix(leading(shape), k, n)}};
+  return {{dtype, with_matrix(matmul_batch(shape), m, k)}, {dtype, with_matrix(matmul_batch(shape), k, n)}};
 }
 
 /// x^T over the last two axes.
@@ -241,7 +240,8 @@ void add_triangular_solve(graph::Registry& registry) {
                                 {"unit_diagonal", variant / 4 == 1}};
     for (const auto& [shape, columns] : systems()) {
       op.samples.push_back(
-          {{triangular_sample(shape), {with_matrix(leading(shape), shape.back(), columns)}}, attributes});
+          {{triangular_sample(shape), {with_matrix(matmul_batch(shape), shape.back(), columns)}},
+           attributes});
     }
     if (variant == 0) add_solve_errors(op, attributes);
   }
@@ -252,8 +252,9 @@ void add_solve(graph::Registry& registry) {
   OpDef op = matrix_row("solve", "x with a x = b", 2, infer_solve, solve_gradient, solve_reference);
   for (const bool transpose : {false, true}) {
     for (const auto& [shape, columns] : systems()) {
-      op.samples.push_back({{permuted_sample(shape), {with_matrix(leading(shape), shape.back(), columns)}},
-                            {{"transpose", transpose}}});
+      op.samples.push_back(
+          {{permuted_sample(shape), {with_matrix(matmul_batch(shape), shape.back(), columns)}},
+           {{"transpose", transpose}}});
     }
   }
   add_solve_errors(op, {{"transpose", false}});
@@ -287,7 +288,7 @@ std::pair<Tensor, Tensor> broadcast_batches(const Tensor& a, const Tensor& b, st
   require_defined(a, where);
   require_defined(b, where);
   if (a.rank() < 2 || b.rank() < 2) return {a, b};  // the shape rule says what is wrong
-  const Shape batch = broadcast_shapes(leading(a.shape()), leading(b.shape()), where);
+  const Shape batch = broadcast_shapes(matmul_batch(a.shape()), matmul_batch(b.shape()), where);
   const auto with_batch = [&](const Tensor& x) {
     return broadcast_to(x, with_matrix(batch, x.extent(-2), x.extent(-1)));
   };
@@ -325,7 +326,7 @@ Tensor diagonal(const Tensor& x) {
           "needs square matrices, got {}", x.spec().str());
   // The elements of a row-major matrix that are n + 1 apart.
   const int64_t n = x.extent(-1);
-  Dims flat = ops::leading(x.shape());
+  Dims flat = ops::matmul_batch(x.shape());
   flat.push_back(n * n);
   Dims starts;
   Dims steps;

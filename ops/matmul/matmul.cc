@@ -6,6 +6,7 @@
 #include "isochron/ops/rows/registry.h"
 #include "isochron/ops/rows/rules.h"
 #include "isochron/ops/shape/shape_ops.h"
+#include "isochron/ops/shape/slicing.h"
 
 namespace isochron {
 namespace ops {
@@ -151,12 +152,10 @@ Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a, bool transpose
     return graph::apply_one(op, {a, b}, {{"transpose_a", transpose_a}, {"transpose_b", transpose_b}});
   const Tensor product = matmul(row ? reshape(a, {1, -1}) : a, column ? reshape(b, {-1, 1}) : b,
                                 !row && transpose_a, !column && transpose_b);
-  Dims shape;
-  for (int axis = 0; axis < product.rank(); ++axis) {
-    const bool left_out = (row && axis == product.rank() - 2) || (column && axis == product.rank() - 1);
-    if (!left_out) shape.push_back(product.shape()[axis]);
-  }
-  return reshape(product, shape);
+  Axes added;
+  if (row) added.push_back(-2);
+  if (column) added.push_back(-1);
+  return squeeze(product, added);
 }
 
 }  // namespace isochron

@@ -2,7 +2,9 @@
 
 #include "isochron/graph/capture/apply.h"
 #include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/elementwise/root.h"
 #include "isochron/ops/matmul/matmul.h"
+#include "isochron/ops/matmul/matmul_geometry.h"
 #include "isochron/ops/reduction/reduction.h"
 #include "isochron/ops/rows/families.h"
 #include "isochron/ops/rows/registry.h"
@@ -14,12 +16,6 @@ namespace isochron {
 namespace ops {
 namespace {
 
-Shape leading_axes(const Shape& shape) {
-  Shape leading;
-  for (int i = 0; i + 2 < shape.rank(); ++i) leading.push_back(shape[i]);
-  return leading;
-}
-
 std::vector<TensorSpec> infer_squared_distances(const OpCall& call) {
   require_same_dtype(call);
   require_floating(call);
@@ -28,7 +24,7 @@ std::vector<TensorSpec> infer_squared_distances(const OpCall& call) {
   const Shape &a = call.inputs[0].shape, &b = call.inputs[1].shape;
   require(a.back() == b.back(), ErrorCode::kShapeMismatch, call.op.name,
           "expected rows of one length, got {} and {}", call.inputs[0].str(), call.inputs[1].str());
-  Shape shape = broadcast_shapes(leading_axes(a), leading_axes(b), call.op.name);
+  Shape shape = broadcast_shapes(matmul_batch(a), matmul_batch(b), call.op.name);
   shape.push_back(a[a.rank() - 2]);
   shape.push_back(b[b.rank() - 2]);
   return {{call.inputs[0].dtype, shape}};
@@ -57,7 +53,7 @@ std::vector<std::vector<double>> squared_distances_reference(const OpCall& call,
                                                              const std::vector<std::vector<double>>& inputs) {
   const Shape &out = outputs[0].shape, &a = call.inputs[0].shape, &b = call.inputs[1].shape;
   const int64_t width = a.back(), n = out[out.rank() - 2], m = out.back();
-  const Shape batch = leading_axes(out), of_a = leading_axes(a), of_b = leading_axes(b);
+  const Shape batch = matmul_batch(out), of_a = matmul_batch(a), of_b = matmul_batch(b);
   const Strides a_strides = broadcast_strides(of_a, contiguous_strides(of_a), batch),
                 b_strides = broadcast_strides(of_b, contiguous_strides(of_b), batch);
   std::vector<double> result;
@@ -142,12 +138,9 @@ Tensor pairwise_distances(const Tensor& a, const Tensor& b, double p) {
   require(a.rank() >= 2 && b.rank() >= 2 && a.extent(-1) == b.extent(-1), ErrorCode::kShapeMismatch,
           "pairwise_distances", "expected rows of one length, (..., N, D) and (..., M, D), got {} and {}",
           a.spec().str(), b.spec().str());
-  require(p >= 1, ErrorCode::kInvalidArgument, "pairwise_distances", "p must be >= 1, got {}", p);
   if (p != 2) return norm(expand_dims(a, -2) - expand_dims(b, -3), p, {-1});
   static const graph::OpDef& op = ops::row("squared_distances");
-  const Tensor squares = graph::apply_one(op, {in_f32(a), in_f32(b)});
-  const Tensor none = equal(squares, 0);
-  return cast(where(none, 0, sqrt(where(none, 1, squares))), a.dtype());
+  return cast(ops::root(graph::apply_one(op, {in_f32(a), in_f32(b)})), a.dtype());
 }
 
 }  // namespace isochron

@@ -8,6 +8,7 @@
 
 #include "isochron/apps/analyze/times/elapsed_times.h"
 #include "isochron/core/base/error.h"
+#include "isochron/core/text/encoding.h"
 #include "isochron/observe/statistics/statistics.h"
 
 namespace isochron::apps {
@@ -23,8 +24,8 @@ bool alike(double total, double other) {
   return total < 0 || other < 0 ? total < 0 && other < 0 : std::fabs(total - other) <= kAlike * other;
 }
 
-std::string thing_of(std::string name) {
-  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+std::string thing_of(std::string_view written) {
+  std::string name = in_lower_case(written);
   return name.empty() || name == "it" || name == "iter" ? "iteration" : name;
 }
 

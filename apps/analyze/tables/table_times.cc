@@ -101,8 +101,7 @@ class Order {
   explicit Order(const Columns& columns) {
     if (!columns.header) return;
     for (size_t i = 0; i < columns.first.size() && !column_; ++i) {
-      std::string name = columns.first[i];
-      std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+      const std::string name = in_lower_case(columns.first[i]);
       constexpr std::string_view kNames[] = {"step", "global_step", "iteration", "iter"};
       if (i == columns.time || std::ranges::find(kNames, name) == std::end(kNames)) continue;
       column_ = i;

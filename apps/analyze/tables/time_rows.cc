@@ -9,6 +9,7 @@
 #include "isochron/apps/analyze/times/fields.h"
 #include "isochron/core/base/error.h"
 #include "isochron/core/text/count_text.h"
+#include "isochron/core/text/encoding.h"
 #include "isochron/core/text/terminal_text.h"
 #include "isochron/observe/statistics/statistics.h"
 
@@ -17,14 +18,8 @@ namespace {
 
 constexpr size_t kMostGroups = 4096;  // phases times ranks
 
-std::string lower(std::string_view text) {
-  std::string result(text);
-  std::ranges::transform(result, result.begin(), [](unsigned char c) { return std::tolower(c); });
-  return result;
-}
-
 bool is_gap(std::string_view field) {
-  const std::string text = lower(trimmed(field).substr(0, 4));
+  const std::string text = in_lower_case(trimmed(field).substr(0, 4));
   return text.empty() || text == "nan" || text == "null";
 }
 
@@ -33,7 +28,8 @@ bool is_gap(std::string_view field) {
 std::optional<size_t> column_called_rank(const std::vector<std::string>& names) {
   for (const std::string_view wanted :
        {"rank", "global_rank", "world_rank", "process_index", "local_rank", "worker", "worker_id"}) {
-    const auto found = std::ranges::find_if(names, [&](const auto& name) { return lower(name) == wanted; });
+    const auto found =
+        std::ranges::find_if(names, [&](const auto& name) { return in_lower_case(name) == wanted; });
     if (found != names.end()) return static_cast<size_t>(found - names.begin());
   }
   return std::nullopt;

@@ -5,6 +5,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "isochron/core/text/encoding.h"
+
 namespace isochron::apps {
 namespace {
 
@@ -16,8 +18,7 @@ std::optional<double> ns_of(std::string_view unit) {
       {"sec", 1e9},     {"secs", 1e9},    {"second", 1e9},      {"seconds", 1e9},      {"min", 60e9},
       {"mins", 60e9},   {"minute", 60e9}, {"minutes", 60e9},    {"h", 3600e9},         {"hr", 3600e9},
       {"hrs", 3600e9},  {"hour", 3600e9}, {"hours", 3600e9}};
-  std::string lower(unit.substr(0, 20));
-  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  const std::string lower = in_lower_case(unit.substr(0, 20));
   for (const auto& [name, ns] : kUnits) {
     if (lower == name) return ns;
   }
@@ -110,8 +111,7 @@ std::optional<TimeUnit> time_unit(std::string_view text) {
 }
 
 std::optional<TimeUnit> time_unit_of_name(const std::string& name) {
-  std::string lower = name;
-  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  const std::string lower = in_lower_case(name);
   std::optional<TimeUnit> unit = unit_of_lower(lower);
   if (unit) unit->of = {};  // a part of `lower`
   return unit;

@@ -262,7 +262,6 @@ class FusedKernel final : public graph::Kernel {
         reduction.out_elems ? program.shape.elems() / std::max<int64_t>(reduction.out_elems, 1) : 0;
     std::vector<bool> reduced;
     for (int axis = 0; axis < program.shape.rank(); ++axis) {
-      if (program.shape[axis] == 1) continue;
       const bool now = source.axes.contains(axis);
       if (!reduced.empty() && reduced.back() == now) {
         reduction.extents.back() *= program.shape[axis];

@@ -1,5 +1,5 @@
-// Tile functions in plain loops: integers, bools, comparisons, casts, the ops for which Highway 1.0 has no
-// vector form (pow, fmod, atan2), and the 16-bit floats, which go through the f32 functions in short blocks.
+// Tile functions in plain loops: integers, bools, comparisons, casts, the ops that are the C library's
+// (element::FloatRest), and the 16-bit floats, which go through the f32 functions in short blocks.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
