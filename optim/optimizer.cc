@@ -13,7 +13,6 @@
 #include "isochron/comm/group/world.h"
 #include "isochron/core/base/seed.h"
 #include "isochron/core/telemetry/counters.h"
-#include "isochron/core/telemetry/event.h"
 #include "isochron/core/text/count_text.h"
 #include "isochron/graph/capture/apply.h"
 #include "isochron/graph/capture/capture.h"
@@ -337,26 +336,17 @@ void Optimizer::prepare(std::span<const Variable> parameters) {
   if (!entries_.empty()) return;
   check_filters(parameters);
   const graph::EagerScope eager;
-  std::set<std::string> names;
-  const auto own = [&](const Variable& parameter, std::string_view what, const Tensor& initial) {
-    std::string name = fmt::format("{}/{}", parameter.name(), what);
-    for (int n = 2; !names.insert(name).second; ++n)
-      name = fmt::format("{}_{}/{}", parameter.name(), n, what);
-    return Variable(initial, std::move(name), false);
-  };
+  const auto unnamed = [](const Tensor& initial) { return Variable(initial, "", false); };
   std::vector<Entry> entries;
   for (const Variable& parameter : trainable) {
     Entry entry{parameter, {}, {}, {}, {}};
     for (size_t k = 0; k < states_.size(); ++k) {
       const Shape shape = ops::update_state_shape(*op_, parameter.shape(), k);
-      entry.states.push_back(
-          own(parameter, states_[k].name, full(shape, states_[k].initial, parameter.dtype())));
+      entry.states.push_back(unnamed(full(shape, states_[k].initial, parameter.dtype())));
     }
     const auto zero = [&] { return zeros(parameter.shape(), parameter.dtype()); };
-    for (size_t k = 0; k < sums(); ++k)
-      entry.sums.push_back(
-          own(parameter, k == 0 ? "gradient_sum" : fmt::format("gradient_sum_{}", k), zero()));
-    if (options_.average_decay > 0) entry.average = own(parameter, "average", parameter);
+    for (size_t k = 0; k < sums(); ++k) entry.sums.push_back(unnamed(zero()));
+    if (options_.average_decay > 0) entry.average = unnamed(parameter);
     if (options_.keep_gradients) entry.gradient = Variable(zero(), parameter.name(), false);
     entries.push_back(std::move(entry));
   }
@@ -486,6 +476,7 @@ std::vector<Variable> Optimizer::parameters() const {
 
 std::vector<Variable> Optimizer::kept_gradients() const {
   require_here();
+  name_slots();
   std::vector<Variable> result;
   for (const Entry& entry : entries_) {
     if (entry.gradient.defined()) result.push_back(entry.gradient);
@@ -493,8 +484,27 @@ std::vector<Variable> Optimizer::kept_gradients() const {
   return result;
 }
 
+/// Names the slots after their parameters, which a module may have renamed since.
+void Optimizer::name_slots() const {
+  std::set<std::string> names;
+  for (const Entry& entry : entries_) {
+    const std::string& parameter = entry.parameter.name();
+    const auto name = [&](const Variable& slot, std::string_view what) {
+      std::string unique = fmt::format("{}/{}", parameter, what);
+      for (int n = 2; !names.insert(unique).second; ++n) unique = fmt::format("{}_{}/{}", parameter, n, what);
+      if (slot.name() != unique) slot.rename(std::move(unique));
+    };
+    for (size_t k = 0; k < entry.states.size(); ++k) name(entry.states[k], states_[k].name);
+    for (size_t k = 0; k < entry.sums.size(); ++k)
+      name(entry.sums[k], k == 0 ? "gradient_sum" : fmt::format("gradient_sum_{}", k));
+    if (entry.average.defined()) name(entry.average, "average");
+    if (entry.gradient.defined() && entry.gradient.name() != parameter) entry.gradient.rename(parameter);
+  }
+}
+
 std::vector<Variable> Optimizer::state() const {
   require_here();
+  name_slots();
   std::vector<Variable> result = {learning_rate_, step_};
   if (accumulates()) result.insert(result.end(), {phase_, rows_, flush_});
   for (const Variable& slot_of_scale : scale_slots()) result.push_back(slot_of_scale);
@@ -543,42 +553,6 @@ size_t Optimizer::state_bytes() const {
     if (entry.gradient.defined()) bytes += entry.gradient.size_bytes();
   }
   return bytes;
-}
-
-AveragedWeights::AveragedWeights(Optimizer& optimizer) : live_(optimizer.averaged_) {
-  optimizer.require_here();
-  require_between_steps("averaged weights", "");
-  require(optimizer.options_.average_decay > 0, ErrorCode::kInvalidArgument, "averaged weights",
-          "the optimizer keeps none; set average_decay in its step options");
-  for (const Optimizer::Entry& entry : optimizer.entries_)
-    pairs_.emplace_back(entry.parameter, entry.average);
-  exchange();
-  live_.set(live_.value() + 1);
-}
-
-AveragedWeights::~AveragedWeights() {
-  live_.set(live_.value() - 1);
-  try {
-    exchange();
-  } catch (const Error& error) {  // the device is lost, and with it everything on it
-    emit({EventKind::kNotice, "averaged weights", error.what()});
-  }
-}
-
-void AveragedWeights::exchange() {
-  for (const auto& [parameter, average] : pairs_) {
-    const Tensor a = parameter.tensor();
-    const Tensor b = average.tensor();
-    if (!a.device().is_cpu()) {
-      const Tensor kept = copy(a);
-      parameter.assign(b);
-      average.assign(kept);
-      continue;
-    }
-    std::swap_ranges(a.raw(), a.raw() + a.size_bytes(), b.raw());
-    a.storage()->next_generation();
-    b.storage()->next_generation();
-  }
 }
 
 }  // namespace isochron::optim

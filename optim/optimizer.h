@@ -131,8 +131,8 @@ class Optimizer {
   /// The newest gradients of the optimizer's parameters, under the parameters' names. Empty without
   /// StepOptions::keep_gradients and before the first step.
   std::vector<Variable> kept_gradients() const;
-  /// Everything that a checkpoint must save, under names unique within the optimizer: the slots and the
-  /// states made so far.
+  /// Everything that a checkpoint must save: the slots and the states made so far, under names unique within
+  /// the optimizer that begin with the present names of the parameters.
   std::vector<Variable> state() const;
   /// Bytes of the states made so far, without the slots.
   size_t state_bytes() const;
@@ -175,6 +175,7 @@ class Optimizer {
   /// How many sums of all gradients the optimizer keeps.
   size_t sums() const;
   void require_here() const;
+  void name_slots() const;
   void check_options() const;
   void check_rows(const Tensor& rows) const;
   void check_filters(std::span<const Variable> parameters) const;
@@ -234,6 +235,8 @@ class AveragedWeights {
   ~AveragedWeights();
   AveragedWeights(const AveragedWeights&) = delete;
   AveragedWeights& operator=(const AveragedWeights&) = delete;
+  /// Ends the exchange with the averages in the parameters; the optimizer's averages are the same then.
+  void keep();
 
  private:
   void exchange();

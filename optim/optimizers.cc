@@ -92,6 +92,10 @@ Nadam::Nadam(const NadamOptions& options)
                  {{"mean_gradient"}, {"mean_square"}}},
                 options.learning_rate, options.weight_decay, options.step) {}
 
+RAdam::RAdam(const RAdamOptions& options)
+    : Optimizer({"radam_update", moments(options), {{"mean_gradient"}, {"mean_square"}}},
+                options.learning_rate, options.weight_decay, options.step) {}
+
 Lion::Lion(const LionOptions& options)
     : Optimizer(
           {"lion_update", {{"beta_1", options.beta_1}, {"beta_2", options.beta_2}}, {{"mean_gradient"}}},

@@ -151,6 +151,22 @@ class Nadam : public Optimizer {
   explicit Nadam(const NadamOptions& options = {});
 };
 
+struct RAdamOptions {
+  Schedule learning_rate = 1e-3;
+  double beta_1 = 0.9;
+  double beta_2 = 0.999;
+  double epsilon = 1e-8;
+  WeightDecay weight_decay = {};
+  StepOptions step = {};
+};
+/// Adam whose learning rate grows as the second moment becomes certain, so that no warm-up is needed; as
+/// PyTorch defines it, until then (with the usual beta_2: in the first five steps) momentum alone (Liu et
+/// al.: "On the Variance of the Adaptive Learning Rate and Beyond", ICLR 2020). States: two.
+class RAdam : public Optimizer {
+ public:
+  explicit RAdam(const RAdamOptions& options = {});
+};
+
 struct LionOptions {
   Schedule learning_rate = 1e-3;
   double beta_1 = 0.9;

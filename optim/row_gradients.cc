@@ -68,17 +68,12 @@ std::vector<RowGradient> Optimizer::rows_of(const Variable& parameter, const Ten
         parameter.name(), changed ? changed->name : "");
     return {};
   }
-  const ParameterGroup* group = group_of(parameter);
-  const bool decays =
-      group && group->weight_decay
-          ? *group->weight_decay > 0
-          : weight_decay_.rate > 0 && (!weight_decay_.applies.defined() || weight_decay_.applies(parameter));
   std::string_view obstacle;
   if (!ops::updates_by_elements(*op_)) obstacle = "this optimizer looks at whole parameters";
   if (accumulates()) obstacle = "micro-batches are accumulated";
   if (distributed()) obstacle = "gradients are summed over ranks";
   if (options_.noise.eta > 0) obstacle = "gradient noise changes all rows";
-  if (decays) obstacle = "weight decay changes all rows";
+  if (decay_of(parameter) > 0) obstacle = "weight decay changes all rows";
   if (std::all_of(rows.begin(), rows.end(), [](const RowGradient& one) { return one.sparse; })) {
     require(obstacle.empty() || same, ErrorCode::kUnsupported, "optimizer",
             "parameter '{}' is to be updated only in the rows that have a gradient (`sparse`), but {}; leave "

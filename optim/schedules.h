@@ -56,14 +56,14 @@ Schedule cosine_restarts(double initial, int64_t first_steps, double period_fact
 /// (initial - final) (1 - step / steps)^power + final, and `final` from `steps` on; with `cycle`, `steps` is
 /// replaced with its next multiple. steps >= 1, power >= 0. Keras's definition.
 Schedule polynomial(double initial, int64_t steps, double final, double power = 1, bool cycle = false);
-/// From peak x initial_share up to peak over the first `warm_share` of `steps`, then down to peak x
-/// final_share, both by half a cosine (Smith and Topin: "Super-Convergence", 2018). PyTorch's definition and
-/// defaults, without its cycle of momentum. warm_share x steps > 1, warm_share < 1.
 struct OneCycleOptions {
   double warm_share = 0.3;
   double initial_share = 1.0 / 25;
   double final_share = 1.0 / 250'000;
 };
+/// From peak x initial_share up to peak over the first `warm_share` of `steps`, then down to peak x
+/// final_share, both by half a cosine (Smith and Topin: "Super-Convergence", 2018). PyTorch's definition and
+/// defaults, without its cycle of momentum. warm_share x steps > 1, warm_share < 1.
 Schedule one_cycle(double peak, int64_t steps, const OneCycleOptions& options = {});
 /// initial x sqrt(steps / (steps + step)). After a warm-up of `steps` steps, this is the schedule of Vaswani
 /// et al.: "Attention Is All You Need", NeurIPS 2017: peak x sqrt(steps / t), with t counted from the start.

@@ -47,6 +47,7 @@ const std::vector<NamedOptimizer>& named_optimizers() {
       {"adamw", 1e-3, adamw},
       {"adamax", 2e-3, make<optim::Adamax, optim::AdamaxOptions>},
       {"nadam", 1e-3, make<optim::Nadam, optim::NadamOptions>},
+      {"radam", 1e-3, make<optim::RAdam, optim::RAdamOptions>},
       {"lamb", 5e-3, make<optim::Lamb, optim::LambOptions>},
       {"lion", 1e-4, make<optim::Lion, optim::LionOptions>},
       {"rmsprop", 1e-3, make<optim::RmsProp, optim::RmsPropOptions>},

@@ -41,7 +41,7 @@ Tensor apply_one(const OpDef& op, std::initializer_list<Tensor> inputs, Attribut
 /// A call with inputs on a device runs on that device, and its results are there; constants and single
 /// elements on the CPU are copied to it. The call returns once its work is in the device's stream. The first
 /// call with given shapes compiles the kernel. Throws kDevice for inputs on different devices, kUnsupported
-/// for an op that the device has no kernel for.
+/// for an op that has neither a kernel for the device nor a decomposition.
 std::vector<Tensor> apply_eager(const OpDef& op, std::span<const Tensor> inputs,
                                 const Attributes& attributes);
 
@@ -70,8 +70,9 @@ Tensor copy_now(const Tensor& tensor);
 /// of a graph, kUnsupported if there is no such device, kOutOfMemory.
 Tensor to_device(const Tensor& tensor, Device device);
 
-/// The most entries that the per-thread cache of eager kernels may hold.
-inline constexpr int kEagerCacheEntries = 256;
+/// The most entries that the per-thread cache of eager kernels may hold; the least recently used one is
+/// replaced.
+inline constexpr int kEagerCacheEntries = 1024;
 /// Clears this thread's cache, and unloads the code of its kernels for devices.
 void clear_eager_kernels();
 

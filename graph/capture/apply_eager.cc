@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <array>
+#include <list>
 #include <optional>
+#include <unordered_map>
 #include <utility>
 
 #include "isochron/core/cuda/kernel_module.h"
@@ -116,22 +118,81 @@ class PreparedCall {
   std::unique_ptr<Kernel> kernel_;
 };
 
-using Cache = std::array<std::unique_ptr<PreparedCall>, kEagerCacheEntries>;
+/// The prepared calls of a thread, the least recently used one replaced when it is full: a loop of at most
+/// kEagerCacheEntries different calls prepares each of them once.
+class Cache {
+ public:
+  static Cache& of_this_thread() {
+    thread_local Cache cache;
+    return cache;
+  }
 
-/// One direct-mapped table per thread, so its size is fixed.
-Cache& cache() {
-  thread_local Cache entries;
-  return entries;
-}
+  /// The call that serves these arguments, prepared if necessary; null if that call is running.
+  PreparedCall* find(const OpDef& op, const Place& place, std::span<const Tensor> inputs,
+                     const Attributes& attributes) {
+    const size_t key = key_of(op, place, inputs, attributes);
+    const auto found = by_key_.find(key);
+    if (found != by_key_.end()) {
+      const Calls::iterator entry = found->second;
+      if (entry->call.busy) return nullptr;
+      if (entry->call.serves(op, place, inputs, attributes)) {
+        calls_.splice(calls_.begin(), calls_, entry);
+        return &entry->call;
+      }
+      remove(entry);
+    }
+    Calls prepared;
+    prepared.emplace_front(key, op, place, inputs, attributes);  // which may call ops
+    if (const auto meanwhile = by_key_.find(key); meanwhile != by_key_.end()) remove(meanwhile->second);
+    while (calls_.size() >= kEagerCacheEntries && remove_least_recently_used()) {
+    }
+    calls_.splice(calls_.begin(), prepared);
+    by_key_[key] = calls_.begin();
+    return &calls_.front().call;
+  }
 
-std::unique_ptr<PreparedCall>& cache_entry(const OpDef& op, const Place& place,
-                                           std::span<const Tensor> inputs, const Attributes& attributes) {
-  size_t hash = reinterpret_cast<size_t>(&op) >> 4;
-  if (place.gpu) hash = hash_mix(hash, reinterpret_cast<size_t>(place.gpu.get()));
-  for (const Tensor& input : inputs) hash = hash_spec(hash, input.spec());
-  if (!attributes.entries().empty()) hash = hash_mix(hash, attributes.hash());
-  return cache()[(hash ^ (hash >> 17)) % kEagerCacheEntries];
-}
+  void clear() {
+    while (remove_least_recently_used()) {
+    }
+  }
+
+ private:
+  struct Entry {
+    Entry(size_t its_key, const OpDef& op, const Place& place, std::span<const Tensor> inputs,
+          const Attributes& attributes)
+        : key(its_key), call(op, place, inputs, attributes) {}
+
+    size_t key;
+    PreparedCall call;
+  };
+  using Calls = std::list<Entry>;
+
+  static size_t key_of(const OpDef& op, const Place& place, std::span<const Tensor> inputs,
+                       const Attributes& attributes) {
+    size_t key = hash_mix(reinterpret_cast<size_t>(&op), static_cast<size_t>(place.threads));
+    if (place.gpu) key = hash_mix(key, reinterpret_cast<size_t>(place.gpu.get()));
+    for (const Tensor& input : inputs) key = hash_spec(key, input.spec());
+    return attributes.entries().empty() ? key : hash_mix(key, attributes.hash());
+  }
+
+  void remove(Calls::iterator entry) {
+    by_key_.erase(entry->key);
+    calls_.erase(entry);
+  }
+
+  /// Removes the call that was used longest ago among those that aren't running; false if all run.
+  bool remove_least_recently_used() {
+    for (auto entry = calls_.end(); entry != calls_.begin();) {
+      if ((--entry)->call.busy) continue;
+      remove(entry);
+      return true;
+    }
+    return false;
+  }
+
+  Calls calls_;  // the most recently used one first
+  std::unordered_map<size_t, Calls::iterator> by_key_;
+};
 
 /// The device of the inputs that aren't on the CPU; nullopt if all inputs are on the CPU.
 std::optional<Device> device_of(const OpDef& op, std::span<const Tensor> inputs) {
@@ -189,16 +250,13 @@ std::vector<Tensor> run_at(const Place& place, const OpDef& op, std::span<const 
             place.gpu->device().str());
   }
   if (!attributes.has_objects()) {
-    std::unique_ptr<PreparedCall>& entry = cache_entry(op, place, inputs, attributes);
-    if (!entry || !entry->busy) {
-      if (!entry || !entry->serves(op, place, inputs, attributes))
-        entry = std::make_unique<PreparedCall>(op, place, inputs, attributes);
+    if (PreparedCall* const call = Cache::of_this_thread().find(op, place, inputs, attributes)) {
       struct Busy {
         bool& flag;
         explicit Busy(bool& f) : flag(f) { flag = true; }
         ~Busy() { flag = false; }
-      } busy(entry->busy);
-      return entry->run(place, inputs);
+      } busy(call->busy);
+      return call->run(place, inputs);
     }
   }
   return PreparedCall(op, place, inputs, attributes).run(place, inputs);
@@ -214,11 +272,7 @@ Tensor view(const OpDef& op, const Tensor& input, std::span<const Tensor> inputs
 
 }  // namespace
 
-void clear_eager_kernels() {
-  for (std::unique_ptr<PreparedCall>& entry : cache()) {
-    if (entry && !entry->busy) entry.reset();
-  }
-}
+void clear_eager_kernels() { Cache::of_this_thread().clear(); }
 
 std::vector<Tensor> apply_eager(const OpDef& op, std::span<const Tensor> inputs,
                                 const Attributes& attributes) {

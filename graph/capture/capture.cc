@@ -4,6 +4,7 @@
 #include <atomic>
 #include <utility>
 
+#include "isochron/graph/capture/variable.h"
 #include "isochron/graph/ir/rewriter.h"
 
 namespace isochron::graph {
@@ -20,7 +21,7 @@ thread_local int t_checkpoints = 0;  // scopes numbered so far
 
 }  // namespace
 
-Capture::Capture(Graph& graph) : graph_(graph), parent_(t_current) {
+Capture::Capture(Graph& graph) : graph_(graph), parent_(t_current), variables_before_(variables_made()) {
   static std::atomic<uint64_t> captures{0};
   serial_ = parent_ ? parent_->serial_ : ++captures;
   t_current = this;
@@ -170,7 +171,19 @@ void Capture::restore_generations() {
   for (State* state : assigned_) state->tensor.storage()->set_generation(state->generation);
 }
 
+/// A variable that lives only during a trace would begin anew with each signature.
+void Capture::require_held_variables() const {
+  for (const auto& [storage, views] : state_) {
+    const std::optional<VariableInfo> info = variable_behind(views.front().tensor);
+    require(!info || info->held || info->number <= variables_before_, ErrorCode::kCaptureViolation, "capture",
+            "variable '{}' was made inside the captured function and ends with it, so each trace would begin "
+            "with a new one; make it, or the layer that has it, outside of the function",
+            info ? info->name : "");
+  }
+}
+
 void Capture::finish() {
+  require_held_variables();
   // No more gradients are requested: readers of an assigned variable now read the assigned value directly.
   Rewriter rewriter(graph_);
   std::vector<bool> keep;

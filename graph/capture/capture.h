@@ -50,7 +50,8 @@ class Capture {
   /// The values that represented `tensor` before its newest assignment in this capture; empty if there was
   /// none.
   std::vector<Value*> earlier_values(const Tensor& tensor);
-  /// Writes the pending assignments into the graph as updates. Call once, at the end of the trace.
+  /// Writes the pending assignments into the graph as updates. Call once, at the end of the trace. Throws
+  /// kCaptureViolation for a variable that was made during the trace and that nothing holds any more.
   void finish();
 
   /// For a sub-graph: the additional input that carries `outer`, a value of the parent's graph.
@@ -90,11 +91,13 @@ class Capture {
   Value* newest(State& state);
   /// The entry for exactly this view (same storage, offset and spec), or null.
   State* find_state(const Tensor& tensor);
+  void require_held_variables() const;
 
   Graph& graph_;
   Capture* parent_;
   const Registry* registry_ = nullptr;  // of the ops recorded so far
   uint64_t serial_;
+  uint64_t variables_before_;                          // how many the process had made
   std::map<const Storage*, std::deque<State>> state_;  // one entry per view; addresses are stable
   std::vector<State*> assigned_;                       // in order of assignment, one per storage
   std::vector<std::pair<Value*, Value*>> captured_;

@@ -1,6 +1,7 @@
 #include "isochron/graph/capture/variable.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "isochron/core/tensor/elements.h"
@@ -14,15 +15,18 @@ namespace {
 
 thread_local std::optional<Device> t_device;  // of new variables; nullopt: that of their content
 
+std::atomic<uint64_t> made_so_far{0};
+
 /// A buffer that knows the variable whose content it holds.
 class VariableStorage final : public StorageOver {
  public:
   VariableStorage(Ref<Storage> memory, std::string name, bool trainable)
-      : StorageOver(std::move(memory)), info_{std::move(name), trainable} {}
+      : StorageOver(std::move(memory)), info_{std::move(name), trainable, true, ++made_so_far} {}
   std::string owner() const override { return fmt::format("an assignment to variable '{}'", info_.name); }
   const VariableInfo& info() const { return info_; }
   void set_trainable(bool trainable) { info_.trainable = trainable; }
   void set_name(std::string name) { info_.name = std::move(name); }
+  void let_go() { info_.held = false; }
 
  private:
   VariableInfo info_;
@@ -83,6 +87,10 @@ Variable::Variable(const TensorSpec& spec, const std::function<void(std::span<do
   state_->trainable.set(trainable);
 }
 
+Variable::State::~State() {
+  if (tensor.defined()) static_cast<VariableStorage*>(tensor.storage().get())->let_go();
+}
+
 void Variable::fail_undefined() {
   fail(ErrorCode::kInvalidArgument, "variable",
        "it is undefined: it was never initialized, or it (or the module that owns it) was moved from; use "
@@ -113,6 +121,8 @@ void Variable::rename(std::string name) const {
   static_cast<VariableStorage*>(state().tensor.storage().get())->set_name(name);
   state().name = std::move(name);
 }
+
+uint64_t variables_made() { return made_so_far; }
 
 std::optional<VariableInfo> variable_behind(const Tensor& tensor) {
   if (!tensor.defined() || tensor.is_value()) return std::nullopt;

@@ -76,6 +76,10 @@ class Variable {
 
  private:
   struct State final : RefCounted {
+    State() = default;
+    ~State() override;
+    State(const State&) = delete;
+    State& operator=(const State&) = delete;
     std::string name;
     Tensor tensor;
     graph::Setting trainable{1};
@@ -92,7 +96,11 @@ class Variable {
 struct VariableInfo {
   std::string name;
   bool trainable = false;
+  bool held = true;     // whether a Variable refers to it
+  uint64_t number = 0;  // in the order in which the process made its variables, from 1
 };
+/// How many variables the process has made.
+uint64_t variables_made();
 /// nullopt if `tensor` isn't the content of a variable. A view of a part counts as its variable.
 std::optional<VariableInfo> variable_behind(const Tensor& tensor);
 

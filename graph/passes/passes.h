@@ -25,7 +25,8 @@ struct PassOptions {
   /// device; and last "planned".
   std::function<void(std::string_view stage, const Graph& graph)> on_stage = {};
   /// Recomputes values instead of keeping them, until at most this many bytes are live at once or nothing
-  /// more can be gained; 0: no limit.
+  /// more can be gained; 0: no limit. A captured function throws kOutOfMemory if its plan can't be that
+  /// small.
   size_t memory_budget_bytes = 0;
   /// The precision that the function computes in; eager calls stay f32.
   Precision precision = Precision::kF32;

@@ -32,8 +32,9 @@ struct PlanOptions {
   /// then launched one by one. A captured function then makes each op a kernel of its own:
   /// CaptureOptions::check_numerics.
   bool check_numerics = false;
-  /// The device that the plan runs on. Variables must be there; constants are copied. Each op needs a kernel
-  /// for the device (kUnsupported names the ops without one). Only the CPU supports poison.
+  /// The device that the plan runs on. Variables must be there; constants are copied. An op without a
+  /// kernel for the device is decomposed (kUnsupported names those that can't be). Only the CPU supports
+  /// poison.
   Device device = {};
   /// The backend that runs the plan; null: the device's.
   const Backend* backend = nullptr;

@@ -220,12 +220,14 @@ Captured<std::decay_t<F>> capture(F&& function, CaptureOptions options = {}) {
 }
 
 /// Like above, but traces and plans every signature of `signatures` immediately (see
-/// data::Dataset::signatures), so that a smaller last batch causes no latency spike. This is a template that
+/// data::Dataset::signatures), so that a smaller last batch causes no latency spike, and keeps at least these
+/// plans. This is a template that
 /// takes a list, so that braces with designators, as in `capture(f, {.max_plans = 4})`, are options.
 template <typename F, std::convertible_to<const std::vector<Signature>&> Signatures>
 Captured<std::decay_t<F>> capture(F&& function, const Signatures& signatures, CaptureOptions options = {}) {
   Captured<std::decay_t<F>> captured(std::forward<F>(function), std::move(options));
   const std::vector<Signature>& list = signatures;
+  captured.keep_at_least(list.size());
   for (const Signature& signature : list) captured.prepare(signature);
   return captured;
 }

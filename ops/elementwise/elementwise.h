@@ -1,8 +1,7 @@
 // Elementwise functions. Shapes broadcast by NumPy's rule; operands must have the same dtype (no implicit
 // promotion). Floats are computed in their own precision (16-bit ones in f32, rounded once per op); integers
-// wrap. `/`, `fmod` and `pow` take floats only. Transcendental functions have errors of at most 4 ULP (silu
-// 5), sin and cos of at most 2.5e-7 in f32 and 5e-16 in f64 for |x| <= 3000; the tails of gelu have an
-// absolute error, from the precision that erf loses near -1. `pow`, `fmod`, `atan2`, `tan`, the inverse and
+// wrap. `/`, `fmod` and `pow` take floats only. docs/ops.md lists the largest error of each function, as
+// ops/elementwise/element_accuracy.cc states it. `pow`, `fmod`, `atan2`, `tan`, the inverse and
 // hyperbolic functions and `lgamma` are the C library's on the CPU, one number at a time; all others run on
 // vectors. NaN and infinity propagate as in the C library; subnormals may be flushed to zero.
 #pragma once
@@ -130,9 +129,8 @@ Tensor gelu_tanh(const Tensor& x);
 Tensor cast(const Tensor& x, DType dtype);
 /// Returns x, but lets no gradient through.
 Tensor stop_gradient(const Tensor& x);
-/// Returns x. Under mixed precision, x and its gradient are stored in f32, which that would otherwise decide
-/// by what reads them: for sums that must not be rounded, as those of a residual stream of many layers. Wrap
-/// each of them: h = full_precision(h + block(h)).
+/// Returns x. Under mixed precision, keeps x and its gradient in f32. For sums that must not be rounded, such
+/// as a residual stream of many layers: h = full_precision(h + block(h)).
 Tensor full_precision(const Tensor& x);
 
 /// A number is converted to the tensor's dtype. The operators throw kDtypeMismatch if an integer dtype would

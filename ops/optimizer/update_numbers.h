@@ -27,8 +27,9 @@ struct UpdateNumbers {
   double parameter_factor = 1;  // what weight decay leaves of the parameter
 };
 
-/// Of which moments that begin at 0; kNesterov: of both, the first one a step ahead, as Nadam's.
-enum class Correction { kNone, kFirst, kBoth, kNesterov };
+/// Of which moments that begin at 0; kNesterov: of both, the first one a step ahead, as Nadam's; kRectified:
+/// of both, the second one where RAdam uses it.
+enum class Correction { kNone, kFirst, kBoth, kNesterov, kRectified };
 
 struct UpdateSettings {
   UpdateNumbers fixed;  // but for what depends on the step
@@ -74,6 +75,16 @@ ISOCHRON_SCALAR double nadam_product(const UpdateSettings& settings, unsigned lo
   return product * ISOCHRON_MATH(exp)(-sum);
 }
 
+/// RAdam's r_t, or 0 where the second moment's variance is too large to use it.
+ISOCHRON_SCALAR double rectification(double beta_2, unsigned long long t) {
+  const double left = power(beta_2, t);
+  const double longest = 2 / (1 - beta_2) - 1;
+  const double length = longest - 2 * static_cast<double>(t) * left / (1 - left);
+  if (length <= 5) return 0;
+  return ISOCHRON_MATH(sqrt)((length - 4) * (length - 2) * longest /
+                             ((longest - 4) * (longest - 2) * length));
+}
+
 /// `step` counts from 1.
 ISOCHRON_SCALAR UpdateNumbers update_numbers(const UpdateSettings& settings, double gradient_factor,
                                              double rate, long long step) {
@@ -95,6 +106,14 @@ ISOCHRON_SCALAR UpdateNumbers update_numbers(const UpdateSettings& settings, dou
       numbers.root_factor = 1 / correction_2;
     } else {
       numbers.rate *= correction_2;
+    }
+  } else if (settings.correction == Correction::kRectified) {
+    const double factor = rectification(settings.beta_2, t);
+    if (factor > 0) {
+      numbers.rate *= factor * ISOCHRON_MATH(sqrt)(1 - power(settings.beta_2, t));
+    } else {  // the divisor is 1
+      numbers.root_factor = 0;
+      numbers.epsilon_outside = 1;
     }
   }
   return numbers;

@@ -19,7 +19,7 @@ namespace isochron::ops {
 // clang-format off
 #define ISOCHRON_OPTIMIZER_RULES(X)                                \
   X(sgd) X(rmsprop) X(adagrad) X(adadelta) X(lion)                 \
-  X(adam) X(adamax) X(nadam) X(lamb) X(adafactor) X(muon)
+  X(adam) X(adamax) X(nadam) X(radam) X(lamb) X(adafactor) X(muon)
 
 // X(functor): a class template in rules/*-inl.h.
 #define ISOCHRON_UPDATE_FUNCTORS(X)                                \

@@ -181,7 +181,7 @@ TEST_F(TrainCommand, AccumulatesBatches) {
 }
 
 TEST_F(TrainCommand, TrainsByEveryOptimizer) {
-  for (const char* name : {"adam", "amsgrad", "adamw", "adamax", "nadam", "lamb", "lion", "rmsprop",
+  for (const char* name : {"adam", "amsgrad", "adamw", "adamax", "nadam", "radam", "lamb", "lion", "rmsprop",
                            "adagrad", "adadelta", "adafactor", "sgd", "momentum", "nesterov"}) {
     const std::filesystem::path json = folder_.path() / "optimizer.json";
     const Outcome outcome =

@@ -40,6 +40,11 @@ CONFIGURATIONS = {
             "decoupled_weight_decay": True,
         },
     ),
+    "radam": ("RAdam", {}),
+    "radam_set": (
+        "RAdam",
+        {"lr": 0.003, "betas": (0.85, 0.9), "eps": 1e-5, "weight_decay": 0.2, "decoupled_weight_decay": True},
+    ),
 }
 
 

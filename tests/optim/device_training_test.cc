@@ -115,6 +115,7 @@ TEST(DeviceTraining, OptimizersThatCountOnAndThoseThatMoveByNorms) {
     for (size_t p = 0; p < want.size(); ++p) expect_near(got[p], want[p], 1e-5);
   };
   compare([] { return optim::Nadam({.learning_rate = 0.01}); });
+  compare([] { return optim::RAdam({.learning_rate = 0.01}); });
   compare([] { return optim::Lamb({.learning_rate = 0.01}); });
   compare([] { return optim::Adafactor({.learning_rate = 0.01}); });
 }

@@ -153,6 +153,15 @@ const std::vector<Case> kCases = {
                      .momentum_decay = 0.1,
                      .weight_decay = {.rate = 0.2}});
      }},
+    {"torch", "radam", [] { return RAdam({.learning_rate = 0.001}); }},
+    {"torch", "radam_set",
+     [] {
+       return RAdam({.learning_rate = 0.003,
+                     .beta_1 = 0.85,
+                     .beta_2 = 0.9,
+                     .epsilon = 1e-5,
+                     .weight_decay = {.rate = 0.2}});
+     }},
     {"torch", "sgd", [] { return sgd({.learning_rate = 1e-3}); }},
     {"torch", "momentum",
      [] { return sgd({.learning_rate = 1e-3, .momentum = 0.9, .learning_rate_outside_velocity = true}); }},

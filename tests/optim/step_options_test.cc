@@ -87,6 +87,7 @@ TEST(ParameterGroups, ScaleTheRateOfEveryOptimizer) {
   expect_same(AdadeltaOptions{}, [](const auto& o) { return Adadelta(o); });
   expect_same(AdamaxOptions{}, [](const auto& o) { return Adamax(o); });
   expect_same(NadamOptions{}, [](const auto& o) { return Nadam(o); });
+  expect_same(RAdamOptions{}, [](const auto& o) { return RAdam(o); });
   expect_same(LionOptions{}, [](const auto& o) { return Lion(o); });
   expect_same(AdafactorOptions{}, [](const auto& o) { return Adafactor(o); });
   expect_same(LambOptions{}, [](const auto& o) { return Lamb(o); });
@@ -178,7 +179,16 @@ TEST(AveragedWeights, StandInForTheParametersWhileTheyLive) {
   }
   EXPECT_EQ(evaluate(one).to_vector()[1], -3);
   step(one);
-  EXPECT_EQ(sgd.state().back().tensor().to_vector()[0], 0.75 * -1.6875 + 0.25 * -4);
+  const double average = 0.75 * -1.6875 + 0.25 * -4;
+  EXPECT_EQ(sgd.state().back().tensor().to_vector()[0], average);
+  {
+    AveragedWeights kept(sgd);
+    kept.keep();
+    EXPECT_EQ(sgd.state().back().tensor().to_vector()[0], average);
+  }
+  EXPECT_EQ(p.tensor().to_vector()[0], average);
+  step(one);
+  EXPECT_EQ(p.tensor().to_vector()[0], average - 1) << "training goes on from there";
   Sgd without;
   EXPECT_ERROR(AveragedWeights(without), ErrorCode::kInvalidArgument, "average_decay");
 }
@@ -198,6 +208,23 @@ TEST(OptimizerState, NamesAreUniqueAndAllOfItIsThereBeforeTheFirstStep) {
   EXPECT_EQ(adam.parameters(), parameters);
   adam.apply(parameters, std::vector{ones({2, 3}), ones({3}), ones({3})});
   EXPECT_EQ(adam.state(), state);
+}
+
+TEST(OptimizerState, NamesFollowThoseOfTheParameters) {
+  const std::vector<Variable> parameters = {Variable(ones({2}), "p"), Variable(ones({2}), "p")};
+  Sgd sgd({.momentum = 0.9, .step = {.average_decay = 0.9, .keep_gradients = true}});
+  sgd.prepare(parameters);
+  const auto last_names = [&] {
+    std::vector<std::string> names;
+    for (const Variable& variable : sgd.state()) names.push_back(variable.name());
+    return std::vector(names.end() - 4, names.end());
+  };
+  EXPECT_EQ(last_names(),
+            (std::vector<std::string>{"p/velocity", "p/average", "p_2/velocity", "p_2/average"}));
+  parameters[0].rename("block/p");  // as a module does when its parameters are listed
+  EXPECT_EQ(last_names(),
+            (std::vector<std::string>{"block/p/velocity", "block/p/average", "p/velocity", "p/average"}));
+  EXPECT_EQ(sgd.kept_gradients()[0].name(), "block/p");
 }
 
 TEST(OptimizerState, ContinuesARunBitForBit) {

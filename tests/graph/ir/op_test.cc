@@ -72,6 +72,32 @@ TEST(Apply, StridedInputsAreMadeContiguous) {
   EXPECT_THAT(copy(transposed).to_vector(), ElementsAre(1, 4, 2, 5, 3, 6));
 }
 
+TEST(Apply, TheLeastRecentlyUsedOfManyCallsIsPreparedAnew) {
+  static int prepared = 0;
+  OpDef row = op_row("prepared_once");
+  row.fusion = FusionClass::kOpaque;
+  static const OpDef& op = ops::register_op(std::move(row), [](const KernelRequest& request) {
+    ++prepared;
+    const KernelRequest square{ops::row("square"), request.inputs, request.outputs, request.attributes};
+    return prepare_kernel(square);
+  });
+  const auto call = [](int64_t n) {
+    const std::vector<float> values(static_cast<size_t>(n), 2);
+    EXPECT_EQ(apply_one(op, {from_vector({n}, values)}, {}).to_vector().back(), 4);
+  };
+  clear_eager_kernels();
+  for (int round = 0; round < 2; ++round) {
+    for (int64_t n = 1; n <= kEagerCacheEntries; ++n) call(n);
+  }
+  EXPECT_EQ(prepared, kEagerCacheEntries) << "each once, wherever rows and tensors lie";
+  call(1);
+  call(kEagerCacheEntries + 1);  // takes the place of 2
+  call(1);
+  EXPECT_EQ(prepared, kEagerCacheEntries + 1);
+  call(2);
+  EXPECT_EQ(prepared, kEagerCacheEntries + 2);
+}
+
 TEST(Apply, ManyDifferentCallsShareTheBoundedCache) {
   // More signatures than the cache has lines, twice: entries are replaced and made again.
   for (int round = 0; round < 2; ++round) {

@@ -11,6 +11,7 @@
 #include "isochron/core/telemetry/event.h"
 #include "isochron/graph/capture/apply.h"
 #include "isochron/graph/capture/capture.h"
+#include "isochron/graph/capture/variable.h"
 #include "isochron/graph/step/captured.h"
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/rows/registry.h"
@@ -164,6 +165,42 @@ TEST(CapturedMisuse, ATraceThatReplacesOrMovesItsOwnFunction) {
   EXPECT_EQ((*elsewhere)(vec({5})).item<int>(), 6);
 }
 
+TEST(CapturedMisuse, AVariableThatEndsWithTheFunctionIsAnError) {
+  const std::string told =
+      "variable 'count' was made inside the captured function and ends with it, so each trace would begin "
+      "with a new one; make it, or the layer that has it, outside of the function";
+  auto counting = capture([](const Tensor& x) {
+    const Variable count(scalar(0), "count");
+    count.assign(count + 1.0);
+    return x * count;
+  });
+  EXPECT_ERROR(counting(vec({1})), ErrorCode::kCaptureViolation, told);
+  auto reading = capture([](const Tensor& x) {
+    const Tensor content = Variable(scalar(3), "count").tensor();
+    return x * content;
+  });
+  EXPECT_ERROR(reading(vec({1})), ErrorCode::kCaptureViolation, told);
+}
+
+TEST(CapturedMisuse, VariablesThatSomethingHoldsMayBeMadeInATrace) {
+  Variable count;
+  auto counting = capture([&count](const Tensor& x) {
+    const Variable unused(scalar(0), "unused");
+    if (!count.defined()) count = Variable(scalar(0), "count");
+    count.assign(count + 1.0);
+    return x * count;
+  });
+  EXPECT_EQ(counting(vec({1})).item<int>(), 1);
+  EXPECT_THAT(counting(vec({1, 2})).to_vector(), ElementsAre(2, 4)) << "one count for both signatures";
+  Tensor content;
+  {
+    const Variable made_before(scalar(5), "made_before");
+    content = made_before.tensor();
+  }
+  auto plain = capture([&](const Tensor& x) { return x * content; });
+  EXPECT_EQ(plain(vec({2})).item<int>(), 10) << "content that a tensor holds";
+}
+
 TEST(CapturedMisuse, OptionsInBracesAreOptions) {
   auto step = capture(doubled, {.max_plans = 4});
   for (int64_t n = 1; n <= 5; ++n) step(zeros({n}));
@@ -172,9 +209,19 @@ TEST(CapturedMisuse, OptionsInBracesAreOptions) {
   EXPECT_THAT(capture(doubled, {.name = "named", .max_plans = 2}).report(), HasSubstr("captured 'named'"));
   const TensorSpec three{DType::kF32, {3}}, four{DType::kF32, {4}};
   EXPECT_EQ(capture(doubled, {{three}, {four}}).plan_count(), 2u);
-  EXPECT_EQ(capture(doubled, {{three}, {four}}, {.max_plans = 1}).plan_count(), 1u);
+  EXPECT_EQ(capture(doubled, {{three}, {four}}, {.max_plans = 1}).plan_count(), 2u);
   const std::vector<Signature> signatures{{three}};
   EXPECT_EQ(capture(doubled, signatures, {.name = "planned"}).plan_count(), 1u);
+}
+
+TEST(CapturedMisuse, PlansOfAllGivenSignaturesAreKept) {
+  std::vector<Signature> signatures;
+  for (int64_t n = 1; n <= 20; ++n) signatures.push_back({{DType::kF32, {n}}});
+  auto step = capture([](const Tensor& x) { return x * 2.0; }, signatures, {.max_plans = 3});
+  step.seal();
+  EXPECT_EQ(step.plan_count(), 20u);
+  EXPECT_EQ(step.evictions(), 0u);
+  EXPECT_EQ(step(vec({4})).item<int>(), 8) << "the first one's";
 }
 
 TEST(CapturedMisuse, MoreSignaturesThanPlansAreToldOnce) {
