@@ -21,5 +21,7 @@ constexpr std::string_view without_byte_order_mark(std::string_view text) {
 
 /// `text` with the letters A to Z as a to z.
 std::string in_lower_case(std::string_view text);
+/// `text` without the characters of `blanks` at either end.
+std::string_view trimmed(std::string_view text, std::string_view blanks = " \t\r");
 
 }  // namespace isochron

@@ -11,20 +11,17 @@
 #include <limits>
 #include <memory>
 #include <numeric>
+#include <set>
 
 #include "isochron/core/base/error.h"
+#include "isochron/core/text/encoding.h"
 #include "isochron/data/element/pipeline_memory.h"
 #include "isochron/memory/allocators/buffer.h"
 
 namespace isochron::data {
 namespace {
 
-std::string_view trimmed(std::string_view text) {
-  const size_t first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
-
+constexpr std::string_view kBlanks = " \t";
 constexpr size_t kBlockBytes = size_t{1} << 18;  // of a table that is being read
 
 /// The beginning of a field, escaped for a terminal.
@@ -35,6 +32,10 @@ std::string shown(std::string_view text) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
   }
   return result;
+}
+
+bool is_missing(std::string_view text, const CsvOptions& options) {
+  return text.empty() || std::ranges::find(options.missing_texts, text) != options.missing_texts.end();
 }
 
 size_t place_of(std::string_view name, const std::vector<std::string>& names, const std::string& where) {
@@ -60,47 +61,67 @@ CsvReader::CsvReader(const std::filesystem::path& path, const CsvOptions& option
   require(waiting_, ErrorCode::kBadFormat, stream_.where(), "has no rows of data");
   if (file_columns_ == 0) file_columns_ = scanner_.fields();
   select_columns();
+  index_categories();
 }
 
 void CsvReader::read_header() {
   file_columns_ = scanner_.fields();
-  for (size_t i = 0; i < file_columns_; ++i) names_.emplace_back(scanner_.field(i));
-  std::vector<std::string> sorted = names_;
+  for (size_t i = 0; i < file_columns_; ++i) file_names_.emplace_back(trimmed(scanner_.field(i), kBlanks));
+  std::vector<std::string> sorted = file_names_;
   std::ranges::sort(sorted);
   const auto twice = std::ranges::adjacent_find(sorted);
   require(twice == sorted.end(), ErrorCode::kBadFormat, stream_.where(), "two columns are called '{}'",
           twice == sorted.end() ? "" : *twice);
 }
 
+size_t CsvReader::column(const std::string& name) const {
+  if (options_.header) return place_of(name, file_names_, stream_.where());
+  size_t column = 0;
+  const auto [stop, status] = std::from_chars(name.data(), name.data() + name.size(), column);
+  require(status == std::errc() && stop == name.data() + name.size() && column < file_columns_,
+          ErrorCode::kBadFormat, stream_.where(), "no column '{}'; without a header they are 0 to {}", name,
+          file_columns_ - 1);
+  return column;
+}
+
 void CsvReader::select_columns() {
-  for (const std::string& wanted : options_.columns) {
-    if (options_.header) {
-      selected_.push_back(place_of(wanted, names_, stream_.where()));
-      continue;
-    }
-    size_t column = 0;
-    const auto [stop, status] = std::from_chars(wanted.data(), wanted.data() + wanted.size(), column);
-    require(status == std::errc() && stop == wanted.data() + wanted.size() && column < file_columns_,
-            ErrorCode::kBadFormat, stream_.where(), "no column '{}'; without a header they are 0 to {}",
-            wanted, file_columns_ - 1);
-    selected_.push_back(column);
-  }
+  for (const std::string& wanted : options_.columns) selected_.push_back(column(wanted));
   if (options_.columns.empty()) {
     selected_.resize(file_columns_);
     std::iota(selected_.begin(), selected_.end(), size_t{0});
-  } else if (options_.header) {
-    names_ = options_.columns;
   }
+  if (options_.header) names_ = options_.columns.empty() ? file_names_ : options_.columns;
+}
+
+void CsvReader::index_categories() {
+  for (const auto& [name, texts] : options_.categories) {
+    const size_t its_column = column(name);
+    require(std::ranges::find(selected_, its_column) != selected_.end(), ErrorCode::kInvalidArgument,
+            stream_.where(), "categories are given for column '{}', which isn't among those to read", name);
+    auto& places = categories_[its_column];
+    for (const std::string& text : texts) {
+      require(places.try_emplace(text, static_cast<double>(places.size())).second,
+              ErrorCode::kInvalidArgument, stream_.where(), "column '{}' has the category '{}' twice", name,
+              shown(text));
+    }
+  }
+}
+
+bool CsvReader::next_row() {
+  if (!waiting_ && !scanner_.next_row()) return false;
+  waiting_ = false;
+  require(scanner_.fields() == file_columns_, ErrorCode::kBadFormat, stream_.where(),
+          "line {}: expected {} columns, got {}", scanner_.line(), file_columns_, scanner_.fields());
+  return true;
 }
 
 bool CsvReader::next(std::span<double> row) {
   require(row.size() == columns(), ErrorCode::kInvalidArgument, stream_.where(),
           "rows have {} numbers, but there is room for {}", columns(), row.size());
-  if (!waiting_ && !scanner_.next_row()) return false;
-  waiting_ = false;
-  require(scanner_.fields() == file_columns_, ErrorCode::kBadFormat, stream_.where(),
-          "line {}: expected {} columns, got {}", scanner_.line(), file_columns_, scanner_.fields());
-  for (size_t i = 0; i < row.size(); ++i) row[i] = number(selected_[i]);
+  if (!next_row()) return false;
+  for (size_t i = 0; i < row.size(); ++i) {
+    row[i] = categories_.contains(selected_[i]) ? category(selected_[i]) : number(selected_[i]);
+  }
   return true;
 }
 
@@ -115,22 +136,41 @@ double beyond_range(std::string_view text) {
 
 }  // namespace
 
+double CsvReader::category(size_t column) const {
+  const std::string_view text = trimmed(scanner_.field(column), kBlanks);
+  const auto& places = categories_.at(column);
+  if (const auto found = places.find(text); found != places.end()) return found->second;
+  if (is_missing(text, options_)) return missing_value(column, "a category");
+  std::vector<std::string> some;
+  for (const auto& [known, place] : places) {
+    if (some.size() < 5) some.push_back("'" + shown(known) + "'");
+  }
+  fail(ErrorCode::kBadFormat, stream_.where(),
+       "line {}, column {}: '{}' is none of the {} categories of this column: {}{}", scanner_.line(),
+       column + 1, shown(text), places.size(), fmt::join(some, ", "),
+       places.size() > some.size() ? ", ..." : "");
+}
+
+double CsvReader::missing_value(size_t column, std::string_view expected) const {
+  require(options_.missing == MissingValue::kNan, ErrorCode::kBadFormat, stream_.where(),
+          "line {}, column {}: no value, expected {}", scanner_.line(), column + 1, expected);
+  return std::numeric_limits<double>::quiet_NaN();
+}
+
 double CsvReader::number(size_t column) const {
   const std::string& where = stream_.where();
   const int64_t line = scanner_.line();
-  std::string_view text = trimmed(scanner_.field(column));
-  if (text.empty()) {
-    require(options_.missing == MissingValue::kNan, ErrorCode::kBadFormat, where,
-            "line {}, column {}: no value, expected a number", line, column + 1);
-    return std::numeric_limits<double>::quiet_NaN();
-  }
+  std::string_view text = trimmed(scanner_.field(column), kBlanks);
+  if (is_missing(text, options_)) return missing_value(column, "a number");
   if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
   double value = 0;
   const auto [stop, status] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (status == std::errc::result_out_of_range) value = beyond_range(text);
   if (status == std::errc::invalid_argument || stop != text.data() + text.size()) {
     fail(ErrorCode::kBadFormat, where, "line {}, column {}: expected a number, got '{}'{}", line, column + 1,
-         shown(text), line == 1 ? "; is the first row a header?" : "");
+         shown(text),
+         line == 1 ? "; is the first row a header?"
+                   : "; CsvOptions takes columns of text as categories, and texts for missing values");
   }
   if (!std::isfinite(value) && !options_.allow_non_finite) {
     fail(ErrorCode::kBadFormat, where, "line {}, column {}: expected a finite number, got '{}'", line,
@@ -148,6 +188,25 @@ std::string_view CsvReader::text(size_t column) const {
 void CsvReader::seek(const CsvPosition& position) {
   scanner_.seek(position);
   waiting_ = false;
+}
+
+std::vector<std::string> csv_categories(std::span<const std::filesystem::path> files,
+                                        const std::string& column, const CsvOptions& options) {
+  require(!files.empty(), ErrorCode::kInvalidArgument, "csv_categories", "the list of files is empty");
+  CsvOptions plain = options;
+  plain.categories.clear();
+  std::set<std::string, std::less<>> texts;
+  ReadMemory memory("csv_categories", "categories of your own");
+  for (const std::filesystem::path& file : files) {
+    CsvReader reader(file, plain);
+    for (const size_t its_column = reader.column(column); reader.next_row();) {
+      const std::string_view text = trimmed(reader.text(its_column), kBlanks);
+      if (is_missing(text, options) || texts.contains(text)) continue;
+      memory.add(sizeof(std::string) + text.size() + 3 * kHeapBlockBytes);
+      texts.emplace(text);
+    }
+  }
+  return {texts.begin(), texts.end()};
 }
 
 CsvTable read_csv(const std::filesystem::path& path, const CsvOptions& options) {

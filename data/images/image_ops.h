@@ -80,8 +80,8 @@ void resize(ImageView<const float> from, ImageView<float> to, ImageScratch& scra
 void center_crop(ImageView<const uint8_t> from, ImageView<uint8_t> to);
 void center_crop(ImageView<const float> from, ImageView<float> to);
 
-/// Copies a part of `from`, as large as `to`, from a position drawn uniformly among all. With `padding`, the
-/// image first gets so many zeros on each side. Throws like center_crop, and kInvalidArgument for negative
+/// Copies a part of `from`, as large as `to`, from a position drawn uniformly among all. Each side
+/// is first padded with `padding` zeros. Throws like center_crop, and kInvalidArgument for negative
 /// padding.
 void random_crop(ImageView<const uint8_t> from, ImageView<uint8_t> to, const ImageKey& key,
                  int64_t padding = 0);

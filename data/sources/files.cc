@@ -225,6 +225,11 @@ struct CsvFormat {
     print.add(static_cast<int64_t>(options.header)).add(static_cast<int64_t>(options.separator));
     print.add(static_cast<int64_t>(options.missing));
     for (const std::string& column : options.columns) print.add(column);
+    for (const std::string& text : options.missing_texts) print.add("missing").add(text);
+    for (const auto& [column, texts] : options.categories) {
+      print.add(column).add(static_cast<int64_t>(texts.size()));
+      for (const std::string& text : texts) print.add(text);
+    }
   }
 };
 

@@ -1,10 +1,10 @@
 #include "isochron/data/sources/image_folder.h"
 
 #include <algorithm>
-#include <cctype>
 
 #include "isochron/core/base/error.h"
 #include "isochron/core/files/file.h"
+#include "isochron/core/text/encoding.h"
 #include "isochron/data/element/pipeline_memory.h"
 
 namespace isochron::data {
@@ -15,9 +15,7 @@ namespace fs = std::filesystem;
 bool hidden(const fs::path& path) { return path.filename().string().starts_with("."); }
 
 bool is_image(const fs::path& path) {
-  std::string ending = path.extension().string();
-  std::ranges::transform(ending, ending.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string ending = in_lower_case(path.extension().string());
   return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
 }
 

@@ -7,9 +7,9 @@
 
 namespace isochron::data {
 
-/// The elements of `dataset` as rows of files in `folder`, one NPY file per tensor, mapped into memory. If
-/// the folder holds them already, nothing is run. If there is no folder, the dataset is run once, in this
-/// call, and the folder appears when it is complete. Datasets are distinguished by their chain of calls,
+/// The elements of `dataset` as rows of files in `folder`, one NPY file per tensor, as from_npy reads
+/// them. If the folder holds them already, nothing is run. If there is no folder, the dataset is run once, in
+/// this call, and the folder appears when it is complete. Datasets are distinguished by their chain of calls,
 /// signatures and `version`. Map functions can't be compared, so change the version if one of them changes.
 /// Throws kInvalidArgument like Dataset::cache, kBadFormat for a folder that is damaged or belongs to
 /// another dataset, kIo.

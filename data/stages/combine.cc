@@ -279,7 +279,8 @@ class GeneratorStream final : public ElementStream {
     require(generator_ != nullptr, ErrorCode::kInvalidArgument, "from_generator", "the generator is empty");
   }
   bool next(ElementBuffer& buffer) override {
-    if (!generator_ || !generator_(buffer)) {
+    const Position position{epoch_, given_, kNoRow};
+    if (!generator_ || !in_stage("from_generator", 0, position, [&] { return generator_(buffer); })) {
       generator_ = nullptr;
       return false;
     }

@@ -41,7 +41,8 @@ using Generator = std::function<bool(class ElementBuffer& buffer)>;
 /// The elements of generators: `make` returns a new generator for an epoch. `signature` and `names` are
 /// those of every element; extents may be kAnyExtent. A generator's state can't be saved, so resuming runs a
 /// generator up to the saved position. Throws kInvalidArgument if `names` and `signature` don't match;
-/// iterators do so for an element of which the generator has left out a tensor.
+/// iterators do so for an element of which the generator has left out a tensor. What a generator throws names
+/// epoch and element, as in map().
 Dataset from_generator(std::vector<std::string> names, Signature signature,
                        std::function<Generator(uint64_t epoch)> make);
 

@@ -20,13 +20,6 @@ constexpr std::array<std::string_view, kColumns> kColumnNames = {"id", "lower", 
 constexpr size_t kLargestFileBytes = size_t{1} << 28;  // ten million buffers
 constexpr size_t kShownChars = 40;
 
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kBlank = " \t\r";
-  const size_t first = text.find_first_not_of(kBlank);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
-}
-
 class Reader {
  public:
   Reader(const std::filesystem::path& path, std::string_view text) : path_(path.string()), text_(text) {}

@@ -292,13 +292,13 @@ class ForwardKernel final : public AttentionKernel<T> {
     const int64_t blocks = (s.queries + kBlock - 1) / kBlock;
     const int64_t items = s.batch * s.heads * blocks;
     each_thread(this->threads_, [&](int64_t t) {
-      T* memory = reinterpret_cast<T*>(args.workspace) + t * thread_elems();
+      T* scratch = reinterpret_cast<T*>(args.workspace) + t * thread_elems();
       HeadForward<T> h;
-      int64_t prepared = -1;
+      int64_t prepared_head = -1;
       for (int64_t i = items * t / this->threads_; i < items * (t + 1) / this->threads_; ++i) {
-        if (i / blocks != prepared) {
-          prepared = i / blocks;
-          h = prepare(args, prepared / s.heads, prepared % s.heads, memory);
+        if (i / blocks != prepared_head) {
+          prepared_head = i / blocks;
+          h = prepare(args, prepared_head / s.heads, prepared_head % s.heads, scratch);
         }
         const int64_t first = i % blocks * kBlock;
         ISOCHRON_CALL(attend, h, first, std::min(kBlock, s.queries - first));
@@ -309,7 +309,7 @@ class ForwardKernel final : public AttentionKernel<T> {
  private:
   int64_t thread_elems() const { return kBlock * (align_up<int64_t>(this->s_.width, kGroup) + kBlock); }
 
-  HeadForward<T> prepare(const KernelArgs& args, int64_t n, int64_t head, T* memory) const {
+  HeadForward<T> prepare(const KernelArgs& args, int64_t n, int64_t head, T* scratch) const {
     const AttentionShape& s = this->s_;
     HeadForward<T> h;
     h.shape = &s;
@@ -321,8 +321,8 @@ class ForwardKernel final : public AttentionKernel<T> {
     T* log_sums = reinterpret_cast<T*>(args.outputs[1]);
     h.log_sums = log_sums ? log_sums + (n * s.heads + head) * s.queries : nullptr;
     h.seen = this->seen(s.masked ? args.inputs[this->first_after_heads()] : nullptr, n);
-    h.scores = memory;
-    h.columns = memory + kBlock * kBlock;
+    h.scores = scratch;
+    h.columns = scratch + kBlock * kBlock;
     return h;
   }
 };

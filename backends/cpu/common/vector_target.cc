@@ -5,11 +5,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cstdlib>
 
 #include "isochron/backends/cpu/common/bf16_tiles.h"
 #include "isochron/core/base/error.h"
+#include "isochron/core/text/encoding.h"
 
 #include <hwy/targets.h>
 
@@ -18,12 +18,7 @@ namespace {
 
 constexpr const char* kVariable = "ISOCHRON_VECTOR_TARGET";
 
-std::string name_of(int64_t target) {
-  std::string name = hwy::TargetName(target);
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); });
-  return name;
-}
+std::string name_of(int64_t target) { return in_lower_case(hwy::TargetName(target)); }
 
 struct OnednnTarget {
   dnnl_cpu_isa_t isa;

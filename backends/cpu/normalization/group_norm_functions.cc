@@ -77,9 +77,9 @@ struct Block {
   }
 };
 
-/// Calls body(Block) for blocks of at most `most` rows. The rows are read as kStreams parallel streams: a
-/// core that reads a single sequential stream from memory or L3 gets only two thirds of the bandwidth that it
-/// gets from several streams.
+/// Calls body(Block) for blocks of at most `most` rows, which is at least kStreams unless there are fewer
+/// rows. The rows are read as kStreams parallel streams: a core that reads a single sequential stream from
+/// memory or L3 gets only two thirds of the bandwidth that it gets from several streams.
 template <int kStreams, class Body>
 HWY_INLINE void each_block(int64_t rows, int64_t most, Body body) {
   const int64_t part = rows / kStreams;

@@ -64,6 +64,12 @@ TEST_F(CsvRows, GiveOtherFieldsAsText) {
   EXPECT_EQ(reader.text(0), "b, \"c\"");
   EXPECT_EQ(x, 3);
   EXPECT_ERROR(reader.text(2), ErrorCode::kOutOfRange, "no column 2");
+  write_quickly(path_, "name,x\nann,1\nbob,many\n");
+  CsvReader texts(path_, {.header = true, .columns = {"x"}});
+  std::vector<std::string> names;
+  while (texts.next_row()) names.emplace_back(texts.text(texts.column("name")));
+  EXPECT_THAT(names, ElementsAre("ann", "bob")) << "no field need be a number";
+  EXPECT_ERROR(texts.column("y"), ErrorCode::kBadFormat, "the columns are: name, x");
   double two[2];
   EXPECT_ERROR(reader.next(two), ErrorCode::kInvalidArgument, "rows have 1 numbers");
 }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -50,6 +51,48 @@ TEST_F(Csv, ReadsHeaderCrlfQuotesAndTheByteOrderMark) {
   EXPECT_THAT(table.values.to_vector(), ElementsAre(1, 2, 3, 4));
   EXPECT_EQ(table.column("c"), 1);
   EXPECT_ERROR(table.column("d"), ErrorCode::kBadFormat, "no column 'd'");
+}
+
+TEST_F(Csv, TextsOfACategoryBecomeNumbers) {
+  const std::string text = "id, city ,size\n1, Rome,2\n2,\"New York\",NA\n3,Rome ,?\n4,,5\n";
+  CsvOptions options{.header = true,
+                     .missing = MissingValue::kNan,
+                     .missing_texts = {"NA", "?"},
+                     .columns = {"city", "size"},
+                     .categories = {{"city", {"Rome", "New York"}}}};
+  const auto number = [](double x) { return std::isnan(x) ? -1 : x; };
+  const auto numbers = [&](const CsvTable& table) {
+    std::vector<double> values = table.values.to_vector();
+    std::ranges::transform(values, values.begin(), number);
+    return values;
+  };
+  EXPECT_THAT(numbers(read(text, options)), ElementsAre(0, 2, 1, -1, 0, -1, -1, 5));
+  EXPECT_THAT(csv_categories(std::vector{path_}, "city", options), ElementsAre("New York", "Rome"));
+  EXPECT_THAT(csv_categories(std::vector{path_, path_}, "size", options), ElementsAre("2", "5"));
+  options.missing = MissingValue::kError;
+  EXPECT_ERROR(read("id,city,size\n1,,3\n", options), ErrorCode::kBadFormat,
+               "line 2, column 2: no value, expected a category");
+  EXPECT_ERROR(read("id,city,size\n1,Rome,NA\n", options), ErrorCode::kBadFormat,
+               "line 2, column 3: no value, expected a number");
+  EXPECT_ERROR(read("id,city,size\n1,Oslo,3\n", options), ErrorCode::kBadFormat,
+               "line 2, column 2: 'Oslo' is none of the 2 categories of this column: 'New York', 'Rome'");
+  EXPECT_THAT(read("a;1\nb;2\n", {.separator = ';', .categories = {{"0", {"b", "a"}}}}).values.to_vector(),
+              ElementsAre(1, 1, 0, 2))
+      << "columns without names have numbers";
+}
+
+TEST_F(Csv, CategoriesMustFitTheFile) {
+  const auto with = [&](const std::string& column, std::vector<std::string> texts) {
+    return read("x,y\n1,a\n", {.header = true, .columns = {"y"}, .categories = {{column, std::move(texts)}}});
+  };
+  EXPECT_ERROR(with("y", {"a", "b", "a"}), ErrorCode::kInvalidArgument,
+               "column 'y' has the category 'a' twice");
+  EXPECT_ERROR(with("x", {"1"}), ErrorCode::kInvalidArgument,
+               "categories are given for column 'x', which isn't among those to read");
+  EXPECT_ERROR(with("z", {"1"}), ErrorCode::kBadFormat, "no column 'z'; the columns are: x, y");
+  EXPECT_ERROR(csv_categories(std::vector{path_}, "z", {.header = true}), ErrorCode::kBadFormat,
+               "no column 'z'");
+  EXPECT_ERROR(csv_categories({}, "x"), ErrorCode::kInvalidArgument, "empty");
 }
 
 TEST_F(Csv, TextAfterAClosingQuoteIsAnError) {

@@ -466,33 +466,6 @@ TEST(SampleFromDatasets, DrawsByWeight) {
   EXPECT_ERROR(sample_from_datasets({rows(2)}, {0}), ErrorCode::kInvalidArgument, "all 0");
 }
 
-TEST(FromGenerator, MustWriteEveryTensor) {
-  for (const int64_t forgets_at : {0, 3}) {
-    auto dataset = from_generator({"x", "y"}, {{DType::kF32, {}}, {DType::kF32, {}}}, [=](uint64_t) {
-      return [=, i = int64_t{0}](ElementBuffer& buffer) mutable {
-        *reinterpret_cast<float*>(buffer.room(0)) = static_cast<float>(i);
-        if (i != forgets_at) *reinterpret_cast<float*>(buffer.room(1)) = 1;
-        return ++i <= 5;
-      };
-    });
-    const auto read_all = [](Dataset all) {
-      for (const Element& element : all) EXPECT_GT(sum(element["y"]).item<float>(), 0);
-    };
-    EXPECT_ERROR(read_all(dataset), ErrorCode::kInvalidArgument, "without writing 'y'; write every tensor");
-    EXPECT_ERROR(read_all(dataset.batch(2, {.drop_remainder = true})), ErrorCode::kInvalidArgument,
-                 fmt::format("for element {} of epoch 0", forgets_at));
-  }
-}
-
-TEST(FromGenerator, BeginsAnewInEveryEpoch) {
-  auto dataset = ragged(3);
-  for (int epoch = 0; epoch < 2; ++epoch) EXPECT_THAT(numbers_of(dataset), ElementsAre(1, 1, 2, 1, 2, 3));
-  EXPECT_ERROR(from_generator({"a", "a"}, {{}, {}}, [](uint64_t) { return nullptr; }),
-               ErrorCode::kInvalidArgument, "twice");
-  auto broken = from_generator({"a"}, {{DType::kF32, {}}}, [](uint64_t) { return nullptr; });
-  EXPECT_ERROR(epoch_of(broken), ErrorCode::kInvalidArgument, "the generator is empty");
-}
-
 TEST(Map, ByManyThreadsGivesTheSameInTheSameOrder) {
   const auto slow_and_fast = [](Element element) {
     double sum = 0;  // more work for some than for others

@@ -150,6 +150,13 @@ TEST(Fingerprints, TellOptionsApart) {
   const CsvOptions x{.header = true, .columns = {"x"}}, y{.header = true, .columns = {"y"}};
   EXPECT_EQ(csv(x), csv(x));
   EXPECT_NE(csv(x), csv(y));
+  CsvOptions marked = x, named = x, renamed = x;
+  marked.missing_texts = {"NA"};
+  named.categories = {{"x", {"1", "4"}}};
+  renamed.categories = {{"x", {"4", "1"}}};
+  EXPECT_NE(csv(x), csv(marked));
+  EXPECT_NE(csv(x), csv(named));
+  EXPECT_NE(csv(named), csv(renamed));
   const auto tokens = [&](const TokenFileOptions& options) {
     return print(from_tokens(folder / "a.csv", options));
   };
