@@ -72,33 +72,49 @@ observe::FlatnessVerdict judge_few(std::span<const double> values, bool smoothed
   return verdict;
 }
 
-/// What the last digit of the values is worth, relative: as they are written, or if there are only a few
-/// different ones, the smallest distance of two of them.
+/// What the last digit of times is worth, in ns: as they are written. Or if only a few different ones repeat,
+/// as those of a coarse clock do, the smallest distance of two of them, of which all others are multiples.
 double resolution_of(std::span<const double> values, double written) {
-  constexpr size_t kFew = 20;
-  const std::set<double> different(values.begin(), values.end());
-  if (different.size() < 2 || different.size() > kFew) return written;
-  double least = std::numeric_limits<double>::infinity();
-  for (auto value = different.begin(), next = std::next(value); next != different.end(); ++value, ++next)
-    least = std::min(least, *next - *value);
-  const double usual = observe::median(values);
-  return usual > 0 ? std::max(written, least / usual) : written;
+  constexpr size_t kFew = 20, kRepeats = 2;
+  constexpr double kSameMultiple = 1e-6, kLargest = 0.25;  // of the usual time; further apart are two kinds
+  std::vector<double> different(values.begin(), values.end());
+  std::ranges::sort(different);
+  different.erase(std::unique(different.begin(), different.end()), different.end());
+  if (different.size() < 2 || different.size() > kFew || values.size() < kRepeats * different.size())
+    return written;
+  std::vector<double> distances;
+  for (size_t i = 1; i < different.size(); ++i) distances.push_back(different[i] - different[i - 1]);
+  const double least = std::ranges::min(distances);
+  const auto is_multiple = [&](double distance) {
+    const double ratio = distance / least;
+    return std::abs(ratio - std::round(ratio)) <= kSameMultiple * ratio;
+  };
+  if (!std::ranges::all_of(distances, is_multiple) || least > kLargest * observe::median(values))
+    return written;
+  return std::max(written, least);
+}
+
+/// The largest share of its usual time to which a rank's times are rounded.
+double rounding_of(const IterationTimes& times) {
+  double most = 0;
+  for (const TimeSeries& series : times.series)
+    most = std::max(most, times.resolution_ns / observe::median(series.ns));
+  return most;
 }
 
 /// If most values are the same number, a change smaller than its last digit is hidden: such a change makes
 /// the values cross from one number to the next at most once, so that one of the two has half of them.
-void doubt_rounded(observe::FlatnessVerdict& verdict, std::span<const double> values, double resolution) {
+void doubt_rounded(observe::FlatnessVerdict& verdict, std::span<const double> values, double resolution_ns) {
   constexpr double kMost = 0.5;
+  const double resolution = resolution_ns / observe::median(values);
   if (verdict.kind != Flatness::kFlat || resolution <= verdict.bound) return;
   std::map<double, size_t> counts;
   for (const double value : values) ++counts[value];
   const size_t most =
       std::ranges::max_element(counts, {}, [](const auto& entry) { return entry.second; })->second;
   if (static_cast<double>(most) < kMost * static_cast<double>(values.size())) return;
-  verdict.kind = Flatness::kInconclusive;
-  verdict.iterations_to_decide = std::numeric_limits<double>::infinity();
-  verdict.reason =
-      fmt::format("most values are the same number, which is rounded to {:.2g} %", 100 * resolution);
+  observe::doubt(verdict, fmt::format("most values are the same number, which is rounded to {:.2g} %",
+                                      100 * resolution));
 }
 
 /// With 64 values, a tenth may be cut off as warm-up.
@@ -109,7 +125,7 @@ observe::FlatnessVerdict judge(std::span<const double> values, const observe::Ru
   observe::FlatnessVerdict verdict = values.size() < observe::kFewValues
                                          ? judge_few(values, times.smoothed, data.options.time)
                                          : observe::judge_time(data);
-  doubt_rounded(verdict, values, times.resolution);
+  doubt_rounded(verdict, values, times.resolution_ns);
   return verdict;
 }
 
@@ -250,8 +266,8 @@ std::vector<std::string> remarks(const IterationTimes& times, const std::vector<
   if (!others.empty()) lines.push_back(fmt::format("other phases (choose one with --phase): {}", others));
   for (const std::string& note : times.notes) lines.push_back("note: " + note);
   constexpr double kCoarse = 0.01;
-  if (times.resolution > kCoarse)
-    lines.push_back(fmt::format("note: times are rounded to {:.2g} % of their size", 100 * times.resolution));
+  if (const double rounding = rounding_of(times); rounding > kCoarse)
+    lines.push_back(fmt::format("note: times are rounded to {:.2g} % of their size", 100 * rounding));
   if (few)
     lines.push_back(fmt::format(
         "note: fewer than {} values are judged by their trend, assuming that they are independent; the first "
@@ -331,7 +347,8 @@ void run(const Options& options) {
   require(!piped || isatty(STDIN_FILENO) == 0, ErrorCode::kInvalidArgument, "analyze",
           "standard input is a terminal; name a file, or pipe a table or log in");
   IterationTimes times = read_times(options.times);
-  for (const auto& series : times.series) times.resolution = resolution_of(series.ns, times.resolution);
+  for (const TimeSeries& series : times.series)
+    times.resolution_ns = resolution_of(series.ns, times.resolution_ns);
   const std::string name = piped ? name_of("-") : quotation(options.times.path.filename().string());
   const std::vector<Judged> judged = judge(times, name, options, times.series.size());
   const std::vector<OtherPhase> phases = judge_others(times, name, options);

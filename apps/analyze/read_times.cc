@@ -51,8 +51,8 @@ bool looks_like_table(std::string_view begin) {
   return false;
 }
 
-/// The times as they are written.
-IterationTimes written_times(const TimesOptions& options) {
+/// Before differences of elapsed times are taken.
+IterationTimes times_as_written(const TimesOptions& options) {
   using std::chrono_literals::operator""ms;
   InputStream stream(opened(options.path),
                      {.limit_bytes = kLargestInput, .buffer_bytes = kBuffer, .patience = -1ms});  // as `cat`
@@ -73,7 +73,7 @@ IterationTimes written_times(const TimesOptions& options) {
 }  // namespace
 
 IterationTimes read_times(const TimesOptions& options) {
-  IterationTimes times = written_times(options);
+  IterationTimes times = times_as_written(options);
   const std::string where = name_of(options.path);
   const auto has_clock = [](const IterationTimes& phase) {
     return std::ranges::any_of(phase.series, [](const TimeSeries& one) { return look_elapsed(one.ns); });

@@ -351,10 +351,9 @@ class Running {
 void withdraw(LoopResult& result) {
   observe::FlatnessVerdict& time = result.report.time;
   if (result.settled || time.kind == Flatness::kInconclusive) return;
-  time.reason = fmt::format("{} when first judged ({}), but no time was left to judge again (--budget)",
-                            flatness_name(time.kind), time.reason);
-  time.kind = Flatness::kInconclusive;
-  time.iterations_to_decide = std::numeric_limits<double>::infinity();  // only another look would decide
+  time.left_out.clear();  // the reason that is quoted has it
+  doubt(time, fmt::format("{} when first judged ({}), but no time was left to judge again (--budget)",
+                          flatness_name(time.kind), time.reason));
   result.report.evidence.set("time.growing", 0);
 }
 

@@ -393,6 +393,68 @@ void add_steady_wait(Evidence& evidence, std::span<const Window> windows) {
   evidence.set("phase.data_wait.steady_share", median(shares));
 }
 
+/// What is known of one series, and whether it grows.
+void add_series(RunReport& report, const SeriesReport& series, double seconds) {
+  Evidence& evidence = report.evidence;
+  evidence.set(joined(series.name, "per_iteration"), series.per_iteration);
+  // What this process gained, while `seconds` may count an earlier one's too.
+  evidence.set(joined(series.name, "per_second"),
+               series.per_iteration * static_cast<double>(report.iterations) / seconds);
+  evidence.set(joined(series.name, "gained"), series.last - series.first);
+  evidence.set(joined(series.name, "last"), series.last);
+  if (series.cumulative) {
+    add_speed_up(report, series);
+    add_regularity(report, series);
+  }
+  if (!series.verdict) return;
+  const auto levels = levels_of(series.values);
+  const double steadily = levels ? rise(*levels) : 0;
+  const double jumps = in_jumps(evenly_read(report, series));
+  evidence.set(joined(series.name, "rise"), steadily);
+  evidence.set(joined(series.name, "in_jumps"), jumps);
+  // Memory that is in use only for a moment, such as a save in progress, is no gain.
+  if (levels) evidence.set(joined(series.name, "gained"), levels->back() - levels->front());
+  // A run that is too short for a verdict may still show clear growth.
+  const bool plain = series.verdict->kind == Flatness::kInconclusive && steadily >= kSteadily &&
+                     jumps < kMostInJumps && series.last > kPlainly * std::max(1.0, series.first);
+  const bool series_grows = series.verdict->kind == Flatness::kGrowing || plain;
+  evidence.set(joined(series.name, "growing"), series_grows);
+  if (report.time.kind == Flatness::kGrowing && series_grows)
+    evidence.set(joined(series.name, "drives_time"), exponent(report.time, *series.verdict));
+}
+
+/// Memory that is held but not in use, disk and copies, from what add_series has set.
+void add_memory(RunReport& report, double mean_ns) {
+  Evidence& evidence = report.evidence;
+  const auto known = [&](std::string_view name) { return evidence.get(name).value_or(0); };
+  if (const SeriesReport* heap = report.find_series("heap_bytes")) {
+    evidence.set("heap_bytes.doublings", doublings(evenly_read(report, *heap)));
+  }
+  if (const double disk = known("disk_bytes.per_iteration"); disk > 0)
+    evidence.set("disk_bytes.weights_share", known("weight_bytes.per_iteration") / disk);
+  add_slack(evidence, "pool.slack", "bytes_reserved", "bytes_in_use");
+  add_slack(evidence, "device.slack", "device_reserved_bytes", "device_in_use_bytes");
+  if (const double reserved = known("device_reserved_bytes.last"); reserved > 0)
+    evidence.set("device.free_share", 1 - known("device_in_use_bytes.last") / reserved);
+  const double heap_free = std::max(0.0, known("heap_free_bytes.gained"));
+  const double heap_used = std::max(0.0, known("heap_bytes.gained"));
+  if (heap_free > 0) evidence.set("heap.slack", heap_free / (heap_free + heap_used));
+  if (const double copies = known("host_copies.gained"); copies > 0)
+    evidence.set("host_copies.bytes_each", known("host_copy_bytes.gained") / copies);
+  constexpr double kFaultNs = 500;
+  // Counts only the usual rate, because memory that is touched for the first time faults once.
+  evidence.set("minor_faults.share", known("minor_faults.usual_per_iteration") * kFaultNs / mean_ns);
+}
+
+void add_spikes(Evidence& evidence, const SpikeReport& spikes) {
+  if (!spikes.period) return;
+  const std::string owner(spikes.label == kSavedBesideLabel ? "saving_beside" : phase_name(owner_of(spikes)));
+  evidence.set(fmt::format("spikes.{}.time_share", owner), owners_share(spikes));
+  if (work_of(spikes) != SpikeWork::kPlans) return;
+  evidence.set("spikes.plan_period", spikes.period->length);
+  evidence.set("spikes.plan_share", owners_share(spikes));
+}
+
 }  // namespace
 
 void add_evidence(const Recorder& recorder, Evidence& evidence) {
@@ -448,65 +510,15 @@ void add_evidence(RunReport& report) {
   evidence.set("time.growing", growing);
   evidence.set("time.machine_slowed", report.time.machine_slowed);
   if (report.durations_only) return;
-  const double mean = std::max(1.0, report.duration_ns.mean);
+  const double mean_ns = std::max(1.0, report.duration_ns.mean), seconds = std::max(1e-9, report.seconds);
   for (size_t p = 0; p < kPhaseCount; ++p) {
-    evidence.set(fmt::format("phase.{}.share", phase_name(static_cast<Phase>(p))), report.phase_ns[p] / mean);
+    evidence.set(fmt::format("phase.{}.share", phase_name(static_cast<Phase>(p))),
+                 report.phase_ns[p] / mean_ns);
   }
-  const std::vector<Window> windows = main_windows(report);
   if (growing) add_phase_growth(evidence, report);
-  add_steady_wait(evidence, windows);
-  const double seconds = std::max(1e-9, report.seconds);
-  for (const SeriesReport& series : report.series) {
-    evidence.set(joined(series.name, "per_iteration"), series.per_iteration);
-    // What this process gained, while `seconds` may count an earlier one's too.
-    evidence.set(joined(series.name, "per_second"),
-                 series.per_iteration * static_cast<double>(report.iterations) / seconds);
-    evidence.set(joined(series.name, "gained"), series.last - series.first);
-    evidence.set(joined(series.name, "last"), series.last);
-    if (series.cumulative) {
-      add_speed_up(report, series);
-      add_regularity(report, series);
-    }
-    if (!series.verdict) continue;
-    const auto levels = levels_of(series.values);
-    const double steadily = levels ? rise(*levels) : 0;
-    const double jumps = in_jumps(evenly_read(report, series));
-    evidence.set(joined(series.name, "rise"), steadily);
-    evidence.set(joined(series.name, "in_jumps"), jumps);
-    // Memory that is in use only for a moment, such as a save in progress, is no gain.
-    if (levels) evidence.set(joined(series.name, "gained"), levels->back() - levels->front());
-    // A run that is too short for a verdict may still show clear growth.
-    const bool plain = series.verdict->kind == Flatness::kInconclusive && steadily >= kSteadily &&
-                       jumps < kMostInJumps && series.last > kPlainly * std::max(1.0, series.first);
-    const bool series_grows = series.verdict->kind == Flatness::kGrowing || plain;
-    evidence.set(joined(series.name, "growing"), series_grows);
-    if (growing && series_grows)
-      evidence.set(joined(series.name, "drives_time"), exponent(report.time, *series.verdict));
-  }
-  if (const SeriesReport* heap = report.find_series("heap_bytes")) {
-    evidence.set("heap_bytes.doublings", doublings(evenly_read(report, *heap)));
-  }
-  const double disk = evidence.get("disk_bytes.per_iteration").value_or(0);
-  if (disk > 0) {
-    evidence.set("disk_bytes.weights_share", evidence.get("weight_bytes.per_iteration").value_or(0) / disk);
-  }
-  add_slack(evidence, "pool.slack", "bytes_reserved", "bytes_in_use");
-  add_slack(evidence, "device.slack", "device_reserved_bytes", "device_in_use_bytes");
-  const double reserved = evidence.get("device_reserved_bytes.last").value_or(0);
-  if (reserved > 0) {
-    evidence.set("device.free_share", 1 - evidence.get("device_in_use_bytes.last").value_or(0) / reserved);
-  }
-  const double heap_free = std::max(0.0, evidence.get("heap_free_bytes.gained").value_or(0));
-  const double heap_used = std::max(0.0, evidence.get("heap_bytes.gained").value_or(0));
-  if (heap_free > 0) evidence.set("heap.slack", heap_free / (heap_free + heap_used));
-  const double copies = evidence.get("host_copies.gained").value_or(0);
-  if (copies > 0) {
-    evidence.set("host_copies.bytes_each", evidence.get("host_copy_bytes.gained").value_or(0) / copies);
-  }
-  constexpr double kFaultNs = 500;
-  // Counts only the usual rate, because memory that is touched for the first time faults once.
-  const double faults = evidence.get("minor_faults.usual_per_iteration").value_or(0);
-  evidence.set("minor_faults.share", faults * kFaultNs / mean);
+  add_steady_wait(evidence, main_windows(report));
+  for (const SeriesReport& series : report.series) add_series(report, series, seconds);
+  add_memory(report, mean_ns);
   add_logs(report);
   add_beginning(evidence, report);
   if (report.ranks) add_evidence(*report.ranks, growing, evidence);
@@ -515,18 +527,7 @@ void add_evidence(RunReport& report) {
                                 report.between_phase_ns[static_cast<size_t>(Phase::kCheckpoint)];
   evidence.set("phase.checkpoint.share_of_run",
                in_checkpoints * static_cast<double>(report.iterations) * 1e-9 / seconds);
-  if (report.spikes.period) {
-    if (report.spikes.label == kSavedBesideLabel) {
-      evidence.set("spikes.saving_beside.time_share", owners_share(report.spikes));
-    } else {
-      evidence.set(fmt::format("spikes.{}.time_share", phase_name(owner_of(report.spikes))),
-                   owners_share(report.spikes));
-    }
-    if (work_of(report.spikes) == SpikeWork::kPlans) {
-      evidence.set("spikes.plan_period", report.spikes.period->length);
-      evidence.set("spikes.plan_share", owners_share(report.spikes));
-    }
-  }
+  add_spikes(evidence, report.spikes);
   const double own_ns = report.overhead.per_iteration_ns * static_cast<double>(report.iterations) +
                         evidence.get("overhead.undisturbed_ns").value_or(report.overhead.sampling_ns);
   evidence.set("overhead.share", own_ns * 1e-9 / seconds);

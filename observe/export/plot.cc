@@ -38,7 +38,7 @@ double text_width(std::string_view text, double character = kCharacter, double h
   return static_cast<double>(std::ranges::count_if(text, starts)) * character * height;
 }
 
-/// The words of a title in lines no wider than `width`, where no word is.
+/// The words of a title in lines no wider than `width`; a wider word gets a line of its own.
 std::vector<std::string_view> title_lines(std::string_view title, double width) {
   std::vector<std::string_view> lines;
   while (!title.empty()) {

@@ -16,7 +16,8 @@ namespace {
 constexpr size_t kMostValues = 1000;
 constexpr std::string_view kStatistic = "Theil-Sen trend";
 
-/// Probabilities of 0, 1, ... inversions in a random order of n.
+/// Probabilities of 0, 1, ... inversions in a random order of n. Inserting the m-th element adds 0 to m - 1
+/// inversions, each number with equal probability.
 std::vector<double> inversion_probabilities(size_t n) {
   std::vector<double> probabilities{1};
   for (size_t m = 2; m <= n; ++m) {
@@ -136,12 +137,12 @@ void doubt_late_step(FlatnessVerdict& verdict, std::span<const double> values) {
   if (verdict.kind != Flatness::kFlat) return;
   const std::optional<LateStep> step = late_step(values, verdict.bound);
   if (!step) return;
-  verdict.kind = Flatness::kInconclusive;
-  verdict.iterations_to_decide = 2;  // where the step lasts, it is in the middle then
-  verdict.reason = fmt::format(
-      "the last {} values differ by {} from those before, which a trend over so few values can't show; the "
-      "bound is {:.1f} %",
-      step->values, percent(step->change), 100 * verdict.bound);
+  constexpr double kLonger = 2;  // where the step lasts, it is in the middle then
+  doubt(verdict,
+        fmt::format("the last {} values differ by {} from those before, which a trend over so few values "
+                    "can't show; the bound is {:.1f} %",
+                    step->values, percent(step->change), 100 * verdict.bound),
+        kLonger);
 }
 
 /// Sets the kind, the interval that decided it, and the reason.

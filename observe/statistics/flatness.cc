@@ -15,8 +15,6 @@ namespace {
 
 constexpr double kMostBound = 5;  // times the bound, for a class with hardly any of the time
 
-using Asked = ChangeEstimate::Asked;
-
 void check_values(std::span<const double> values, std::string_view what) {
   for (size_t i = 0; i < values.size(); ++i) {
     require(std::isfinite(values[i]), ErrorCode::kNotANumber, "judge_flatness", "{} of window {} is {}", what,
@@ -65,10 +63,8 @@ void check(const FlatnessInput& input, const FlatnessOptions& options) {
 /// Inconclusive: not all of the time waited for a core falls into the steps, so their change without it lies
 /// between the two verdicts, as measured and without that time.
 FlatnessVerdict between_waiting_and_none(const FlatnessVerdict& measured, FlatnessVerdict without) {
-  without.reason = fmt::format("{} as measured, {} without the time spent waiting for a core",
-                               percent(measured.largest.change), percent(without.largest.change));
-  without.kind = Flatness::kInconclusive;
-  without.iterations_to_decide = kInfinity;
+  doubt(without, fmt::format("{} as measured, {} without the time spent waiting for a core",
+                             percent(measured.largest.change), percent(without.largest.change)));
   return without;
 }
 
@@ -117,62 +113,13 @@ FlatnessVerdict doubt_beside_a_faster_machine(FlatnessVerdict verdict, const Fla
   }
   even = judge_at_even_speed(input, options, 1);
   if (even.kind != Flatness::kGrowing) return verdict;
-  verdict.kind = Flatness::kInconclusive;
-  verdict.iterations_to_decide = kInfinity;
-  verdict.reason = fmt::format(
-      "flat as measured, but the machine became faster ({}): for a program that follows the machine's speed, "
-      "this is a change of {}",
-      percent(reference.largest.change), percent(even.largest.change));
+  doubt(verdict, fmt::format("flat as measured, but the machine became faster ({}): for a program that "
+                             "follows the machine's speed, this is a change of {}",
+                             percent(reference.largest.change), percent(even.largest.change)));
   return verdict;
 }
 
 }  // namespace
-
-std::string_view flatness_name(Flatness flatness) {
-  constexpr std::string_view kNames[] = {"flat", "growing", "shrinking", "inconclusive"};
-  return kNames[static_cast<size_t>(flatness)];
-}
-
-bool within(const ChangeEstimate& estimate, double bound) {
-  return estimate.low >= -bound && estimate.high <= bound;
-}
-
-bool surely_beyond(const ChangeEstimate& estimate, double bound) {
-  return estimate.low > bound || estimate.high < -bound;
-}
-
-void decide(FlatnessVerdict& verdict, std::vector<ChangeEstimate> joint) {
-  const double bound = verdict.bound;
-  const auto beyond_bound = [bound](const ChangeEstimate& e) {
-    return e.asked != Asked::kForFlat && surely_beyond(e, bound);
-  };
-  const auto lesser = [](const ChangeEstimate& a, const ChangeEstimate& b) {
-    return std::fabs(a.change) < std::fabs(b.change);
-  };
-  std::vector<ChangeEstimate> beyond;
-  std::ranges::copy_if(joint, std::back_inserter(beyond), beyond_bound);
-  // A change that is known to be beyond the bound isn't flat, even where it isn't sure enough to be growth.
-  const auto no_change = [bound](const ChangeEstimate& e) {
-    return within(e, bound) || (e.asked == Asked::kForChange && !surely_beyond(e, bound));
-  };
-  if (std::ranges::all_of(verdict.estimates, no_change)) {
-    verdict.kind = Flatness::kFlat;
-  } else if (!beyond.empty()) {
-    verdict.largest = *std::ranges::max_element(beyond, lesser);
-    verdict.kind = verdict.largest.change > 0 ? Flatness::kGrowing : Flatness::kShrinking;
-    verdict.estimates = std::move(joint);
-    return;
-  } else {
-    verdict.kind = Flatness::kInconclusive;
-    for (size_t i = 0; i < joint.size(); ++i) {  // what isn't flat may still be growth
-      if (!beyond_bound(verdict.estimates[i])) continue;
-      verdict.estimates[i] = joint[i];
-      verdict.estimates[i].asked = Asked::kAlways;
-    }
-  }
-  verdict.largest = verdict.kind == Flatness::kFlat ? *std::ranges::max_element(verdict.estimates, lesser)
-                                                    : farthest(verdict.estimates);
-}
 
 FlatnessVerdict judge_flatness(const FlatnessInput& input, const FlatnessOptions& options) {
   check(input, options);
@@ -243,16 +190,6 @@ FlatnessVerdict judge_classes(std::span<const ClassInput> classes, const Flatnes
   }
   deciding->machine_slowed = machine_slowed && deciding->kind != Flatness::kGrowing;
   return *deciding;
-}
-
-std::string verdict_text(const FlatnessVerdict& verdict) {
-  std::string text(flatness_name(verdict.kind));
-  if (!verdict.largest.name.empty()) {
-    text += fmt::format(": {} [{}, {}] ({})", percent(verdict.largest.change), percent(verdict.largest.low),
-                        percent(verdict.largest.high), verdict.largest.name);
-  }
-  if (verdict.machine_slowed) text += "; the machine slowed, not the program";
-  return text;
 }
 
 }  // namespace isochron::observe

@@ -85,7 +85,8 @@ double baseline_of(std::span<const double> points) {
   return baseline > 0 ? baseline : 1;  // all zero
 }
 
-/// A piecewise linear curve through the medians of eighths of the points. Empty unless these medians rise or
+/// A piecewise linear curve through the medians of eighths of the points, extrapolated at both ends. Empty
+/// unless these medians rise or
 /// fall throughout, which slowly wandering noise doesn't do.
 Values monotone_curve(std::span<const double> points) {
   constexpr size_t kParts = 8;

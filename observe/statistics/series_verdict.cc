@@ -116,9 +116,10 @@ void explain(FlatnessVerdict& verdict, const FlatnessInput& input, const Flatnes
   }
   // Settling by more than the bound isn't left out silently.
   if (std::fabs(verdict.warmup_change) > options.bound)
-    verdict.reason += fmt::format(
+    verdict.left_out = fmt::format(
         "; the first {:.0f} iterations are left out as warm-up, after which the level changed by {}",
         verdict.warmup_windows * input.iterations_per_window, percent(verdict.warmup_change));
+  verdict.reason += verdict.left_out;
   verdict.iterations_to_decide = factor == 0 ? 0 : std::ceil(factor * iterations);
 }
 
@@ -173,12 +174,9 @@ void doubt_rare_iterations(FlatnessVerdict& verdict, std::span<const double> mea
   if (verdict.kind != Flatness::kFlat) return;
   const auto [first, second] = rare_excess(means);
   if (std::fabs(second - first) <= 2 * verdict.bound) return;
-  verdict.kind = Flatness::kInconclusive;
-  verdict.iterations_to_decide = kInfinity;
-  verdict.reason = fmt::format(
-      "the usual iteration is flat, but long iterations add {:.1f} % to the mean in the first half and "
-      "{:.1f} % in the second",
-      100 * first, 100 * second);
+  doubt(verdict, fmt::format("the usual iteration is flat, but long iterations add {:.1f} % to the mean in "
+                             "the first half and {:.1f} % in the second",
+                             100 * first, 100 * second));
 }
 
 /// Of the changes beyond the bound, reports the one whose shape fits the series: a trend through a step is
@@ -233,14 +231,6 @@ size_t warmup_end(const FlatnessInput& input, const FlatnessOptions& options) {
   return input.means.empty() ? of_medians : std::max(of_medians, warmup_end(input.means, options));
 }
 }  // namespace
-
-std::string percent(double change) { return fmt::format("{:+.2f} %", 100 * change); }
-
-const ChangeEstimate& farthest(std::span<const ChangeEstimate> estimates) {
-  return *std::ranges::max_element(estimates, {}, [](const ChangeEstimate& e) {
-    return e.asked == Asked::kForChange ? 0 : std::max(std::fabs(e.low), std::fabs(e.high));
-  });
-}
 
 FlatnessVerdict judge_series(const FlatnessInput& input, const FlatnessOptions& options,
                              const Correction* correction) {

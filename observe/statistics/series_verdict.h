@@ -2,9 +2,6 @@
 // which estimates by how much the level changed, and flatness.h, which removes the machine's influence.
 #pragma once
 
-#include <span>
-#include <string>
-
 #include "isochron/observe/statistics/flatness.h"
 
 namespace isochron::observe {
@@ -24,10 +21,5 @@ FlatnessVerdict judge_series(const FlatnessInput& input, const FlatnessOptions& 
 /// fifths.
 inline constexpr double kForMost = 2.3;
 inline constexpr double kMostLonger = 1e4;  // largest factor by which to advise a longer run
-
-/// The estimate whose interval reaches farthest from zero.
-const ChangeEstimate& farthest(std::span<const ChangeEstimate> estimates);
-/// "+1.25 %"
-std::string percent(double change);
 
 }  // namespace isochron::observe

@@ -104,6 +104,7 @@ void read_value(LogMatch& match, const WrittenTime& value, std::string_view unit
   if (!(ns > 0 && ns < 0x1p62)) return;
   match.ns = ns;
   match.resolution = value.ns ? value.resolution : written_resolution(value.number);
+  match.unit = value.ns ? value.unit_ns : found->time_ns(scale);
 }
 
 /// The time in a line, given the number that an expression found after the step counter (`counter` may be

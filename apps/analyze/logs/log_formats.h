@@ -49,6 +49,7 @@ struct LogMatch {
   double total = -1;                   // -1: not known
   std::optional<double> ns;            // time of one `of`; none: not shown yet ("?it/s"), or 0
   double resolution = 0;               // of `ns`, relative: what the last digit is worth
+  double unit = 1;                     // as LastDigits has it
   std::vector<int64_t> counters = {};  // of a free-form line: the numbers of its epoch, step, batch
   std::string of = {};                 // what is timed: "step", "it", "epoch"; empty: not said
   std::string refusal = {};            // why the time is ambiguous; empty: it isn't

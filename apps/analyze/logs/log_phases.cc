@@ -179,7 +179,7 @@ void LogPhases::add(const LogMatch& found, int64_t line, const std::string& wher
     if (!match.counters.empty()) phase->places.push_back({line, match.counters});
   }
   if (bar && !update_bar(*phase, match, line)) return;
-  phase->resolutions += match.resolution;
+  phase->last_digits.add(match.resolution, *match.ns, match.unit);
   require(++times_ <= most_times_, ErrorCode::kBadFormat, where,
           "has more than {} times; give only a part of them", most_times_);
 }
@@ -217,7 +217,8 @@ LogPhases::Gathered LogPhases::merged(const Gathered& one, const Gathered& other
     result.ns.push_back(from.ns[at]);
     result.places.push_back(from.places[at]);
   }
-  result.resolutions = one.resolutions + other.resolutions;
+  result.last_digits = one.last_digits;
+  result.last_digits.add(other.last_digits);
   result.without_time = one.without_time + other.without_time;
   return result;
 }
@@ -231,7 +232,7 @@ LogPhase LogPhases::finished(const Gathered& one) {
                  .ns = one.ns};
   phase.bars = one.bars.size();
   phase.without_time = one.without_time;
-  phase.resolution = one.resolutions / static_cast<double>(one.ns.size());
+  phase.resolution_ns = one.last_digits.ns();
   if (one.bars.empty()) {
     phase.steps = static_cast<double>(one.ns.size());
     phase.total_ns = std::accumulate(one.ns.begin(), one.ns.end(), 0.0);

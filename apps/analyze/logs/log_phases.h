@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "isochron/apps/analyze/logs/log_formats.h"
+#include "isochron/apps/analyze/times/time_units.h"
 
 namespace isochron::apps {
 
@@ -26,7 +27,7 @@ struct LogPhase {
   size_t bars = 0;              // that show a time
   double steps = 0;             // of all bars, or the number of lines
   double total_ns = 0;          // what its steps took, together
-  double resolution = 0;        // of a value as it is written, relative, on average
+  double resolution_ns = 0;     // of a value as it is written
   int64_t without_time = 0;     // updates with a time of 0, or with none after the bar began
 };
 
@@ -62,7 +63,7 @@ class LogPhases {
     double total = -1;               // steps of its first bar
     std::vector<double> ns = {};     // one per update
     std::vector<Place> places = {};  // of lines in free form: one per value
-    double resolutions = 0;          // their sum
+    LastDigits last_digits = {};     // of the updates' times
     int64_t without_time = 0;
     std::vector<Bar> bars = {};     // those that show a time
     bool starts = true;             // the next time is the first of a bar

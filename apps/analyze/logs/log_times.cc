@@ -53,15 +53,16 @@ TimeUnit unit_of(const TimePattern::Found& found, const TimesOptions& options, c
 }
 
 struct Time {
-  double ns, resolution;
+  double ns, resolution, unit;
 };
 
 Time time_of(const TimePattern::Found& found, const TimesOptions& options, const std::string& row) {
-  if (found.time.ns) return {*found.time.ns, found.time.resolution};
+  if (found.time.ns) return {*found.time.ns, found.time.resolution, found.time.unit_ns};
   const std::string& number = found.time.number;
   // Check the number before the unit: if the group isn't the time, the error must say so.
   static_cast<void>(time_ns(number, {}, row));
-  return {time_ns(number, unit_of(found, options, row), row), written_resolution(number)};
+  const TimeUnit unit = unit_of(found, options, row);
+  return {time_ns(number, unit, row), written_resolution(number), unit.ns};
 }
 
 void add_note(IterationTimes& times, const MissedLines& missed) {
@@ -86,7 +87,7 @@ IterationTimes times_of_phase(LogPhase phase) {
                        .phase = phase.name,
                        .each = each_of(phase),
                        .smoothed = format.averaging == Averaging::kRecent && !phase.one_a_bar,
-                       .resolution = phase.resolution};
+                       .resolution_ns = phase.resolution_ns};
   if (times.smoothed)
     times.notes.emplace_back(
         "each value is an average over the latest steps, so neighboring values share steps");
@@ -123,7 +124,7 @@ Phases phases_of(LogRanks<LogPhases>& ranks) {
       const bool is_new = known == result.all.end();
       IterationTimes& times = is_new ? result.all.emplace_back(times_of_phase(phase)) : *known;
       if (is_new) times.series.clear();
-      times.resolution = std::max(times.resolution, phase.resolution);
+      times.resolution_ns = std::max(times.resolution_ns, phase.resolution_ns);
       times.series.push_back({rank, std::move(phase.ns)});
     }
   }
@@ -153,7 +154,7 @@ IterationTimes times_of_pattern(InputStream& stream, const TimesOptions& options
   std::vector<double> all;  // of all ranks as one
   LogRanks<std::vector<double>> ranks({});
   RankReader ranked;
-  double resolutions = 0;
+  LastDigits last_digits;
   MissedLines missed;
   for (std::string line; reader.next(line);) {
     const RankedLine of_rank = ranked.of(line, reader.line());  // also of what precedes a carriage return
@@ -164,15 +165,15 @@ IterationTimes times_of_pattern(InputStream& stream, const TimesOptions& options
     require(found->time.refusal.empty(), ErrorCode::kBadFormat, row, "{}", found->time.refusal);
     require(all.size() < options.most_times, ErrorCode::kBadFormat, where,
             "has more than {} times; give only a part of them", options.most_times);
-    const auto [ns, resolution] = time_of(*found, options, row);
+    const auto [ns, resolution, unit] = time_of(*found, options, row);
     all.push_back(ns);
-    resolutions += resolution;
+    last_digits.add(resolution, ns, unit);
     std::vector<double>* const times = ranks.find(of_rank.rank, reader.line());
     if (times != nullptr) times->push_back(ns);
   }
   require(!all.empty(), ErrorCode::kBadFormat, where, "the pattern '{}' matches none of {} lines",
           quotation(options.pattern), reader.lines());
-  IterationTimes result{.series = {}, .resolution = resolutions / static_cast<double>(all.size())};
+  IterationTimes result{.series = {}, .resolution_ns = last_digits.ns()};
   for (auto& [rank, times] :
        ranks.told_apart([](const std::vector<double>& ns) { return ns.size() >= kFewestOfRank; }))
     result.series.push_back({rank, std::move(*times)});

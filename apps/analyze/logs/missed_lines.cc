@@ -36,23 +36,23 @@ uint64_t hash_of_words(std::string_view line) {
 
 }  // namespace
 
-void MissedLines::add(std::string_view line, int64_t number, bool read) {
+void MissedLines::add(std::string_view line, int64_t number, bool has_time) {
   const uint64_t words = hash_of_words(line);
   if (words == kHashOfNothing) return;
-  if (read) {
-    if (read_.size() < kMostKinds) read_.insert(words);
+  if (has_time) {
+    if (kinds_with_time_.size() < kMostKinds) kinds_with_time_.insert(words);
     return;
   }
   if (std::ranges::none_of(line, is_digit)) return;
-  if (others_.size() == kMostKinds && !others_.contains(words)) return;
-  Missed& missed = others_[words];
+  if (kinds_without_time_.size() == kMostKinds && !kinds_without_time_.contains(words)) return;
+  Missed& missed = kinds_without_time_[words];
   if (missed.lines++ == 0) missed.first = number;
 }
 
 std::string MissedLines::note() const {
   Missed all{.first = std::numeric_limits<int64_t>::max()};
-  for (const auto& [words, missed] : others_) {
-    if (!read_.contains(words)) continue;
+  for (const auto& [words, missed] : kinds_without_time_) {
+    if (!kinds_with_time_.contains(words)) continue;
     all.lines += missed.lines;
     all.first = std::min(all.first, missed.first);
   }

@@ -13,11 +13,10 @@ namespace isochron::apps {
 /// Lines are alike if they have the same words, whatever numbers and punctuation are between them.
 class MissedLines {
  public:
-  static constexpr size_t kMostKinds =
-      4096;  // of lines that are told apart, read and not; more aren't counted
+  static constexpr size_t kMostKinds = 4096;  // of lines with and without a time each; more aren't counted
 
-  /// `number`: of the line in its file.
-  void add(std::string_view line, int64_t number, bool read);
+  /// `number`: of the line in its file. `has_time`: whether a time was found in it.
+  void add(std::string_view line, int64_t number, bool has_time);
   /// The note for the user; empty if there are no such lines.
   std::string note() const;
 
@@ -25,8 +24,8 @@ class MissedLines {
   struct Missed {
     int64_t lines = 0, first = 0;
   };
-  std::unordered_set<uint64_t> read_;  // hashes of words
-  std::unordered_map<uint64_t, Missed> others_;
+  std::unordered_set<uint64_t> kinds_with_time_;  // hashes of words
+  std::unordered_map<uint64_t, Missed> kinds_without_time_;
 };
 
 }  // namespace isochron::apps

@@ -44,7 +44,7 @@ void TimeRows::add(const Row& row, const std::string& where) {
   }
   require(!gap, ErrorCode::kBadFormat, where, "no value, expected a time; --allow-gaps skips such rows");
   double ns = time_ns(row.time, unit_, where);
-  resolutions_ += written_resolution(trimmed(row.time));
+  last_digits_.add(written_resolution(trimmed(row.time)), ns);
   if (works) {
     const auto work = whole_field_number(row.work);
     require(work && *work > 0 && std::isfinite(*work), ErrorCode::kBadFormat, where,
@@ -135,7 +135,7 @@ IterationTimes TimeRows::times() {
   const double usual = works_.empty() ? 1 : observe::median(works_);
   const auto complete = [&](IterationTimes& times) {
     times.by_rank = ranked_ && !pooled_;
-    times.resolution = resolutions_ / static_cast<double>(rows_);
+    times.resolution_ns = last_digits_.ns();
     if (!works_.empty())
       times.each = fmt::format("the time per {:.6g} of '{}', which is the median of the rows", usual,
                                quotation(options_.work, 40));

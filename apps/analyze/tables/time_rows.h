@@ -60,7 +60,7 @@ class TimeRows {
   std::string unasked_;
   bool pooled_ = false;
   size_t rows_ = 0, left_out_ = 0;
-  double resolutions_ = 0;  // their sum
+  LastDigits last_digits_;
   std::vector<double> works_;
   std::string key_;
   std::unordered_map<std::string, size_t> indices_;

@@ -47,13 +47,9 @@ bool look_elapsed(std::span<const double> ns) {
 
 void take_differences(IterationTimes& times, const std::string& where) {
   size_t set_back = 0;
-  std::vector<double> all;
-  double reciprocals = 0, values = 0;
   for (TimeSeries& series : times.series) {
     std::vector<double> steps;
     for (size_t i = 0; i < series.ns.size(); ++i) {
-      reciprocals += 1 / series.ns[i];
-      ++values;
       if (i == 0) continue;
       const double step = series.ns[i] - series.ns[i - 1];
       if (step > 0)
@@ -63,11 +59,8 @@ void take_differences(IterationTimes& times, const std::string& where) {
     }
     require(!steps.empty(), ErrorCode::kBadFormat, where,
             "no time is larger than the one before it; expected times since the start of the run");
-    all.insert(all.end(), steps.begin(), steps.end());
     series.ns = std::move(steps);
   }
-  // The last digit of a difference is worth as much as that of a time, but a larger part of it.
-  times.resolution *= values / reciprocals / observe::median(all);
   times.each += times.each.empty() ? "the difference from the value before"
                                    : ", as the difference from the value before";
   if (set_back > 0)

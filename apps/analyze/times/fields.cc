@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "isochron/core/base/error.h"
+#include "isochron/core/text/encoding.h"
 #include "isochron/core/text/terminal_text.h"
 
 namespace isochron::apps {
@@ -14,12 +15,6 @@ namespace {
 constexpr size_t kNamesShown = 8;
 
 }  // namespace
-
-std::string_view trimmed(std::string_view text) {
-  const size_t first = text.find_first_not_of(" \t\r");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
-}
 
 std::optional<double> whole_field_number(std::string_view text) {
   text = trimmed(text);

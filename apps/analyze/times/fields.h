@@ -17,9 +17,6 @@ TimeUnit chosen_unit(const TimesOptions& options, const std::optional<TimeUnit>&
 /// A number in `unit`, converted to ns. Throws kBadFormat if it is not a time.
 double time_ns(std::string_view text, const TimeUnit& unit, const std::string& where);
 
-/// `text` without blanks at either end.
-std::string_view trimmed(std::string_view text);
-
 /// The most frequent separator of a first line: comma, semicolon or tab; a comma if it has none of them.
 char separator_of(std::string_view line);
 

@@ -44,7 +44,7 @@ struct IterationTimes {
   std::string each = {};                // what a value is: "the time of an epoch"; empty: an iteration's time
   bool by_rank = false;                 // each series has its rank
   bool smoothed = false;                // neighboring values share iterations
-  double resolution = 0;                // relative value of a number's last digit; 0: unknown
+  double resolution_ns = 0;             // what the last digit is worth; 0: unknown
   std::vector<std::string> notes = {};  // what values leave out or hide, for people
   std::vector<IterationTimes> others = {};  // the phases that weren't chosen
 };

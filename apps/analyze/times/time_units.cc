@@ -132,6 +132,27 @@ double written_resolution(std::string_view number) {
   return std::pow(10, power - static_cast<double>(digits.size() - 1 - point)) / value;
 }
 
+void LastDigits::add(double relative, double ns, double unit) {
+  if (!(relative > 0)) return;
+  OfUnit& of_unit = by_unit_[unit];
+  ++of_unit.times;
+  of_unit.least_ns = std::min(of_unit.least_ns, relative * ns);
+}
+
+void LastDigits::add(const LastDigits& other) {
+  for (const auto& [unit, theirs] : other.by_unit_) {
+    OfUnit& of_unit = by_unit_[unit];
+    of_unit.times += theirs.times;
+    of_unit.least_ns = std::min(of_unit.least_ns, theirs.least_ns);
+  }
+}
+
+double LastDigits::ns() const {
+  if (by_unit_.empty()) return 0;
+  return std::ranges::max_element(by_unit_, {}, [](const auto& one) { return one.second.times; })
+      ->second.least_ns;
+}
+
 bool begins_as_rate(std::string_view text) {
   while (text.starts_with(' ')) text.remove_prefix(1);
   size_t slash = 0;

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cctype>
+#include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -28,6 +30,25 @@ std::optional<TimeUnit> time_unit_of_name(const std::string& name);
 /// The value of 1 in the last digit of a written number, relative to the number: 0.04 for "2.5". 0 if that is
 /// unknown, as for "1e3".
 double written_resolution(std::string_view number);
+
+/// What the last digits of a series of times are worth. Programs that leave out zeros at the end write 0.5
+/// for 0.50, so among numbers in one unit the one with the most digits decides.
+class LastDigits {
+ public:
+  /// A time whose last digit is worth the share `relative` of it; 0: unknown. `unit`: any number, equal for
+  /// numbers that were written in the same unit.
+  void add(double relative, double ns, double unit = 1);
+  void add(const LastDigits& other);
+  /// In the unit that most numbers have; 0: unknown.
+  double ns() const;
+
+ private:
+  struct OfUnit {
+    size_t times = 0;
+    double least_ns = std::numeric_limits<double>::infinity();
+  };
+  std::map<double, OfUnit> by_unit_;
+};
 
 /// Whether `text` begins like the unit of a rate: "it/s, loss=0.1", " images/sec".
 bool begins_as_rate(std::string_view text);

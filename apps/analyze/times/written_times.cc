@@ -177,6 +177,7 @@ bool add_up(const DurationGroups& groups, double first, WrittenTime& time) {
   const std::string_view last = groups[groups[kThird].empty() ? kSecond : kThird];
   const size_t point = std::min(last.find('.'), last.size() - 1);
   time.ns = sum;
+  time.unit_ns = before;
   time.resolution = std::pow(10, -static_cast<double>(last.size() - 1 - point)) * before / sum;
   return sum > 0;
 }

@@ -13,6 +13,7 @@ struct WrittenTime {
   std::string number = {};        // as std::from_chars reads it: "2500"
   std::optional<double> ns = {};  // total of several units; if set, ignore `number`
   double resolution = 0;          // of `ns`, relative: what the last digit is worth
+  double unit_ns = 1;             // of `ns`: the last part's
   bool may_be_list = false;       // several units separated by nothing but a comma: "5 min, 0.35 s"
   std::string refusal = {};       // why the value is ambiguous, or that it is negative; empty: neither
 };

@@ -143,6 +143,31 @@ TEST_F(Analyze, AFewRoundedTimesAreToldFromTheirDistances) {
   EXPECT_THAT(found, Ends(1, "times are rounded to 20 % of their size"));
 }
 
+TEST_F(Analyze, ZerosThatWereLeftOutAreDigits) {
+  std::string table = "step_s\n", lines;
+  for (int i = 0; i < 100; ++i) {  // as Python prints 0.50, 0.49, 0.51
+    const char* const seconds = i % 5 < 3 ? "0.5" : i % 5 == 3 ? "0.49" : "0.51";
+    table += fmt::format("{}\n", seconds);
+    lines += fmt::format("epoch {} took {} s\n", i, seconds);
+  }
+  for (const auto& path : {write("zeros.csv", table), write("zeros.log", lines)}) {
+    const auto found = run_isochron("analyze " + path + " --require-flat");
+    EXPECT_THAT(found, Ends(0, "flat"));
+    EXPECT_THAT(found, Ends(0, "times are rounded to 2 % of their size"));
+  }
+}
+
+TEST_F(Analyze, ExactTimesAreNotCalledRounded) {
+  const auto exact = run_isochron(
+      "analyze " + write("exact.csv", "epoch_s\n10.1234\n12.3871\n15.2210\n18.4412\n22.0317\n26.9100\n"));
+  EXPECT_EQ(exact.text.find("rounded"), std::string::npos) << exact.text;
+  std::string table = "step_s\n";
+  for (int i = 0; i < 100; ++i) table += i == 40 ? "9.00\n" : "5.00\n";
+  const auto once = run_isochron("analyze " + write("once.csv", table) + " --require-flat");
+  EXPECT_THAT(once, Ends(0, "flat"));
+  EXPECT_EQ(once.text.find("rounded"), std::string::npos) << once.text;
+}
+
 TEST_F(Analyze, RowsOutOfOrderAreRefused) {
   std::string shuffled = "Step,step_ms\n", epochs = shuffled;
   for (int i = 0; i < 100; ++i) {

@@ -225,7 +225,7 @@ TEST_F(Logs, DurationsOfSeveralUnitsAreAddedUp) {
   EXPECT_THAT(ms("took 4 min 59 s\n", {.pattern = "([0-9.]+) (min|s)"}), ElementsAre(299000))
       << "the last match";
   EXPECT_THAT(ms("took 4 min 59\n", {.pattern = "([0-9.]+) (min|s)"}), ElementsAre(240000));
-  EXPECT_DOUBLE_EQ(read("Epoch 3 took 4 min 10 s\n").resolution, 1. / 250);
+  EXPECT_DOUBLE_EQ(read("Epoch 3 took 4 min 10 s\n").resolution_ns, 1e9);
   for (const char* text : {"4 min, 30 s left", "4 min, 0.35 s", "4 min 75 s", "2 min 5 s/step"})
     EXPECT_ERROR(static_cast<void>(read(fmt::format("Epoch 3 took {}\n", text))), ErrorCode::kBadFormat,
                  "may be one time or two; expected one, such as '4 min 59 s'");
@@ -383,7 +383,7 @@ TEST_F(Logs, TimesOfZeroAreLeftOutAndCounted) {
       read("epoch 1 took 0.0s\nepoch 2 took 0.1s\nepoch 3 took 0.0s\nepoch 4 took 0.1s\n");
   EXPECT_THAT(times.series[0].ns, ElementsAre(1e8, 1e8));
   EXPECT_THAT(times.notes, Contains("left out: 2 updates that show no time"));
-  EXPECT_DOUBLE_EQ(times.resolution, 1);
+  EXPECT_DOUBLE_EQ(times.resolution_ns, 1e8);
 }
 
 TEST_F(Logs, AFormatCanBeForced) {

@@ -174,6 +174,18 @@ TEST(SeriesVerdict, LongIterationsOfAFewWindowsMayAddTwiceTheBoundInOneHalf) {
   EXPECT_EQ(with_long_ones(0, 0, 5, adding(0.11), 0.06).kind, Flatness::kFlat) << "of another bound";
 }
 
+TEST(SeriesVerdict, ADoubtStillTellsWhatIsLeftOutAsWarmup) {
+  Values medians(150, 1.0);
+  for (size_t i = 0; i < 8; ++i) medians[i] = 1.3;
+  Values means = medians;
+  for (size_t i = 0; i < 5; ++i) means[85 + 7 * i] += 71 * 0.2 / 3;
+  const FlatnessVerdict doubted = judge_series({.medians = medians, .means = means}, {});
+  EXPECT_EQ(doubted.kind, Flatness::kInconclusive);
+  EXPECT_THAT(doubted.reason, HasSubstr("long iterations add 0.0 %"));
+  EXPECT_THAT(doubted.reason, HasSubstr("; the first 8 iterations are left out as warm-up, after which the "
+                                        "level changed by -23.08 %"));
+}
+
 TEST(SeriesVerdict, TwoWindowsOfAHalfAreStalls) {
   EXPECT_EQ(with_long_ones(0, 0, 2, 1e4).kind, Flatness::kFlat);
   EXPECT_EQ(with_long_ones(0, 0, 3, 1e4).kind, Flatness::kInconclusive);

@@ -1,0 +1,82 @@
+// A verdict, and how the intervals of changes decide it.
+#pragma once
+
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "isochron/observe/statistics/statistics.h"
+
+namespace isochron::observe {
+
+enum class Flatness {
+  kFlat,          // the whole interval of the change lies within the bound
+  kGrowing,       // it lies above
+  kShrinking,     // it lies below
+  kInconclusive,  // otherwise; `reason` and `iterations_to_decide` say what is missing
+};
+/// "flat", "growing", "shrinking", "inconclusive".
+std::string_view flatness_name(Flatness flatness);
+
+/// One statistic's relative change over the run (0.05: 5 % up), with the interval that decides. By default
+/// that is the interval of two one-sided tests at the confidence (90 % for a confidence of 95 %). If growing
+/// or shrinking is found, or this statistic rules out flat, it is the joint interval of all statistics. By
+/// default that is at 99 %: false alarms are allowed a fifth of the error of the other claims.
+struct ChangeEstimate {
+  std::string_view name;  // "trend of medians", "last tenth of means", ...
+  double change = 0;
+  double low = 0;
+  double high = 0;
+  /// Which verdicts need this estimate. Flat doesn't need an estimate that repeats another one with more
+  /// noise; growing and shrinking don't need a trend where the values don't follow a line.
+  enum class Asked { kAlways, kForFlat, kForChange } asked = Asked::kAlways;
+};
+
+struct FlatnessVerdict {
+  Flatness kind = Flatness::kInconclusive;
+  bool machine_slowed = false;  // growing as measured, but not after the correction for the machine's speed
+  double bound = 0;             // that the change was compared with
+  ChangeEstimate largest;       // largest absolute change; beyond the bound, that of the series' shape
+  std::vector<ChangeEstimate> estimates;
+  double first_tenth = 0;  // level of the medians, in the series' unit, after warm-up
+  double last_tenth = 0;
+  double slope = 0;  // Theil-Sen, unit per iteration, with its interval
+  Interval slope_interval;
+  MannKendall trend_test;
+  int change_point = 0;                   // window, counted from the first after warm-up
+  double change_point_p = 1;              // Pettitt's, for independent windows
+  int windows = 0;                        // judged
+  int warmup_windows = 0;                 // excluded as warm-up
+  double warmup_change = 0;               // of the level, from the excluded windows to those that follow
+  double smallest_detectable_change = 0;  // half the widest interval: smaller changes can't be detected
+  /// The total number of iterations of such a run that would decide, if the change stays the same. 0: it is
+  /// decided. Infinity: the change is so close to the bound that more than 10,000 times as many would be
+  /// needed, or only turns beside a twin decide.
+  double iterations_to_decide = 0;
+  std::string reason;    // one line for people
+  std::string left_out;  // the end of `reason`, if warm-up hid more than the bound
+};
+
+/// "flat: +0.4 % [-0.8 %, +1.5 %] (trend of medians)", for tables and logs.
+std::string verdict_text(const FlatnessVerdict& verdict);
+
+/// Whether the whole interval lies within the bound.
+bool within(const ChangeEstimate& estimate, double bound);
+/// Whether the whole interval lies above the bound, or below its negative.
+bool surely_beyond(const ChangeEstimate& estimate, double bound);
+/// For other ways of estimating a change: sets `kind`, `estimates` and `largest` from `verdict.estimates` and
+/// the bound. Flat if each of the estimates lies within the bound; otherwise growing or shrinking if one of
+/// the `joint` intervals lies beyond it; otherwise inconclusive.
+void decide(FlatnessVerdict& verdict, std::vector<ChangeEstimate> joint);
+/// Makes a verdict inconclusive. By default no longer run decides either.
+void doubt(FlatnessVerdict& verdict, std::string reason,
+           double iterations_to_decide = std::numeric_limits<double>::infinity());
+
+/// The estimate whose interval reaches farthest from zero.
+const ChangeEstimate& farthest(std::span<const ChangeEstimate> estimates);
+/// "+1.25 %"
+std::string percent(double change);
+
+}  // namespace isochron::observe
