@@ -144,8 +144,8 @@ def table(measured, about):
     if about["command"]:
         text += " To reproduce: " + ", then ".join(f"`{command}`" for command in about["command"]) + "."
     if not about["method"]:
-        text += (" That was before Isochron, like the others, went round eight batches, and before the others' memory was read when "
-                 "they end: below it is their peak, and Isochron's what it has at the end.")
+        text += (" These results predate two changes: Isochron now also cycles through eight batches, and the peers' memory is now "
+                 "read at exit. In the table below, the peers' memory is their peak, Isochron's is final.")
     return text + memory_table(best)
 
 

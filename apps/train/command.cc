@@ -204,173 +204,203 @@ const std::vector<TrainableModel>& trainable_models() {
   return list;
 }
 
-void add_train(CLI::App& app) {
-  auto options = std::make_shared<TrainOptions>();
-  CLI::App* command = app.add_subcommand("train", "train a bundled model");
+namespace {
+
+/// Model, data, optimizer.
+void add_model_options(CLI::App& command, TrainOptions& options) {
   std::string models = "one of";
   for (const TrainableModel& model : trainable_models())
     models += fmt::format("\n  {}: {}", model.name, model.what);
-  command->add_option("model", options->model, models)->required();
-  command->add_option(
-      "--data", options->data,
+  command.add_option("model", options.model, models)->required();
+  command.add_option(
+      "--data", options.data,
       "data to train on instead of the shipped data: for images a CSV like digits.csv.gz or the folder with "
       "CIFAR-10's binary files, for forecasters a CSV like co2_weekly.csv, for gpt a text file or a folder "
       "of text files");
-  command->add_option("--epochs", options->epochs, "number of epochs; default: depends on the model")
+  command.add_option("--epochs", options.epochs, "number of epochs; default: depends on the model")
       ->check(whole_number(1, INT32_MAX));
   command
-      ->add_option("--steps", options->steps,
-                   "batches per epoch, of all ranks together (with several ranks, rounded up to whole "
-                   "updates); default: one pass over the data, or depends on the model")
+      .add_option("--steps", options.steps,
+                  "batches per epoch, of all ranks together (with several ranks, rounded up to whole "
+                  "updates); default: one pass over the data, or depends on the model")
       ->check(whole_number(1));
-  command->add_option("--batch", options->batch, "batch size, in rows; default: depends on the model")
+  command.add_option("--batch", options.batch, "batch size, in rows; default: depends on the model")
       ->check(whole_number(1));
   std::vector<std::string> optimizers;
   for (const NamedOptimizer& optimizer : named_optimizers()) optimizers.push_back(optimizer.name);
   command
-      ->add_option("--optimizer", options->optimizer,
-                   fmt::format("{}; default: depends on the model", fmt::join(optimizers, ", ")))
+      .add_option("--optimizer", options.optimizer,
+                  fmt::format("{}; default: depends on the model", fmt::join(optimizers, ", ")))
       ->check(CLI::IsMember(optimizers));
   command
-      ->add_option("--learning-rate", options->learning_rate,
-                   "the peak learning rate; default: depends on the model, or on the optimizer if "
-                   "--optimizer is given")
+      .add_option("--learning-rate", options.learning_rate,
+                  "the peak learning rate; default: depends on the model, or on the optimizer if "
+                  "--optimizer is given")
       ->check(positive_number());
   command
-      ->add_option("--accumulate", options->accumulate,
-                   "batches per update, on every rank where there are several: their gradients are summed, "
-                   "weighted by rows")
+      .add_option("--accumulate", options.accumulate,
+                  "batches per update, on every rank where there are several: their gradients are summed, "
+                  "weighted by rows")
       ->check(whole_number(1, INT32_MAX));
-  command->add_flag(
-      "--exact-sums", options->exact_sums,
+}
+
+void add_rank_options(CLI::App& command, TrainOptions& options) {
+  command.add_flag(
+      "--exact-sums", options.exact_sums,
       "sum the gradients of an update in a fixed binary tree over its batches: the weights are then bitwise "
       "equal however the batches are split over steps (--accumulate, which must be a power of two) and ranks "
       "(mpirun); kernels may still differ between runs, so add --deterministic; not in mixed_fp8");
-  command->add_flag(
-      "--sync-batch-norm", options->sync_batch_norm,
+  command.add_flag(
+      "--sync-batch-norm", options.sync_batch_norm,
       "synchronized batch norm: compute mean and variance over the batches of all ranks together; an epoch "
       "is then rounded up to whole updates, as with --steps; for resnet20 and resnet50");
   command
-      ->add_option("--bucket", options->bucket_bytes,
-                   "size of the buckets in which gradients are exchanged between ranks, such as 64KiB (the "
-                   "last bucket may be smaller); default: 1MiB")
+      .add_option("--bucket", options.bucket_bytes,
+                  "size of the buckets in which gradients are exchanged between ranks, such as 64KiB (the "
+                  "last bucket may be smaller); default: 1MiB")
       ->transform(CLI::AsSizeValue(true))
       ->check(CLI::PositiveNumber);
   command
-      ->add_option(
-          "--patience", options->patience_seconds,
+      .add_option(
+          "--patience", options.patience_seconds,
           "seconds that a rank waits in one collective, or while MPI starts or ends, before it reports on "
           "standard error which rank it waits for, and what that rank is doing")
       ->check(positive_number())
       ->capture_default_str();
   command
-      ->add_option("--patience-end", options->patience_end_seconds,
-                   "seconds that a rank waits in one collective, or while MPI starts or ends, before the run "
-                   "ends with exit status 6; default: never")
+      .add_option("--patience-end", options.patience_end_seconds,
+                  "seconds that a rank waits in one collective, or while MPI starts or ends, before the run "
+                  "ends with exit status 6; default: never")
       ->check(positive_number());
-  command->add_flag("--dry-run", options->dry_run,
-                    "print how much memory the training takes with SGD, RMSprop and Adam, and exit");
-  command->add_option("--seed", options->seed, "seed of weights, data order and dropout")
+}
+
+void add_run_options(CLI::App& command, TrainOptions& options) {
+  command.add_flag("--dry-run", options.dry_run,
+                   "print how much memory the training takes with SGD, RMSprop and Adam, and exit");
+  command.add_option("--seed", options.seed, "seed of weights, data order and dropout")
       ->check(whole_number(0))
       ->capture_default_str();
-  command->add_option("--threads", options->threads, "compute threads")
+  command.add_option("--threads", options.threads, "compute threads")
       ->check(whole_number(1, kMostComputeThreads));
-  command->add_flag("--deterministic", options->deterministic,
-                    "choose kernels by rule, not by timing, so that equal runs give bitwise equal results");
-  command->add_flag("--require-flat", options->require_flat,
-                    "exit with 1 unless the time of a step is found to be flat over the run");
-  CLI::Option* beside_twin = command->add_flag_function(
-      "--beside-twin,!--no-beside-twin", [options](int64_t count) { options->beside_twin = count > 0; },
-      "judge the time of a step against a second process that runs the same training: the two alternate "
-      "before and after the run, and the second is paused in between, so that changes of the machine's speed "
-      "cancel out; takes some seconds and twice the memory; default with --require-flat if the number of "
-      "steps is known and the run isn't resumed");
-  command->add_flag("--enforce-sealed", options->enforce_sealed,
-                    "fail with a stack trace as soon as a step after warm-up creates something: an "
-                    "allocation, tensor, graph node, plan, thread or file handle");
+  command.add_flag("--deterministic", options.deterministic,
+                   "choose kernels by rule, not by timing, so that equal runs give bitwise equal results");
+  add_precision_option(command, options.precision);
+  add_device_option(command, options.device, "device to train on (docs/gpu.md)");
   command
-      ->add_option(
-          "--memory-at", options->memory_at,
-          "steps, counted over all epochs, after which memory is recorded: by tag, live objects, and the "
-          "resident set by owner; it is also recorded after warm-up and at the end; default with --out or "
-          "--json: 1,000 and each larger power of ten")
-      ->delimiter(',')
-      ->check(whole_number(1));
-  command->add_option("--json", options->json, "file for settings, epochs, test results and report");
-  command->add_option("--out", options->out,
-                      "folder for report.html, run.json (for `isochron report`), train.json, history.csv, "
-                      "windows.csv, kernels.json and plan.svg, and live.json (for `isochron watch`)");
-  add_precision_option(*command, options->precision);
-  add_device_option(*command, options->device,
-                    "device to train on; on cuda, only models whose ops all have CUDA kernels (docs/gpu.md)");
-  command
-      ->add_option("--memory-limit", options->memory_limit,
-                   "the most device memory that tensors may take, such as 512MB or 2GiB, rounded down to a "
-                   "multiple of what the device allocates at once (2 MiB); default: all of it")
+      .add_option("--memory-limit", options.memory_limit,
+                  "the most device memory that tensors may take, such as 512MB or 2GiB, rounded down to a "
+                  "multiple of what the device allocates at once (2 MiB); default: all of it")
       ->transform(CLI::AsSizeValue(true))
       ->transform(CLI::Validator(  // the last of them is asked first
           [](const std::string& text) {
             return text.starts_with('-') ? "expected a number of bytes, got " + text : std::string();
           },
           "SIZE"));
-  CLI::Option* checkpoint = command->add_option(
-      "--checkpoint", options->checkpoint,
+}
+
+/// Returns --beside-twin.
+CLI::Option* add_verdict_options(CLI::App& command, TrainOptions& options) {
+  command.add_flag("--require-flat", options.require_flat,
+                   "exit with 1 unless the time of a step is found to be flat over the run");
+  CLI::Option* const beside_twin = command.add_flag_function(
+      "--beside-twin,!--no-beside-twin", [&options](int64_t count) { options.beside_twin = count > 0; },
+      "judge the time of a step against a second process that runs the same training: the two alternate "
+      "before and after the run, and the second is paused in between, so that changes of the machine's speed "
+      "cancel out; takes some seconds and twice the memory; default with --require-flat if the number of "
+      "steps is known and the run isn't resumed");
+  command.add_flag("--enforce-sealed", options.enforce_sealed,
+                   "fail with a stack trace as soon as a step after warm-up creates something: an "
+                   "allocation, tensor, graph node, plan, thread or file handle");
+  command
+      .add_option(
+          "--memory-at", options.memory_at,
+          "steps, counted over all epochs, after which memory is recorded: by tag, live objects, and the "
+          "resident set by owner; it is also recorded after warm-up and at the end; default with --out or "
+          "--json: 1,000 and each larger power of ten")
+      ->delimiter(',')
+      ->check(whole_number(1));
+  return beside_twin;
+}
+
+void add_checkpoint_options(CLI::App& command, TrainOptions& options, CLI::Option* beside_twin) {
+  CLI::Option* checkpoint = command.add_option(
+      "--checkpoint", options.checkpoint,
       "folder for checkpoints, which are saved after every epoch and when SIGINT, SIGTERM or SIGHUP stops "
       "the run; the newest three are kept; the trained weights are saved there as weights.safetensors");
-  command->add_option("--checkpoint-epochs", options->checkpoint_epochs, "epochs between checkpoints")
+  command.add_option("--checkpoint-epochs", options.checkpoint_epochs, "epochs between checkpoints")
       ->check(whole_number(1, INT32_MAX))
       ->capture_default_str()
       ->needs(checkpoint);
-  command->add_option("--checkpoint-every", options->checkpoint_every, "steps between additional checkpoints")
+  command.add_option("--checkpoint-every", options.checkpoint_every, "steps between additional checkpoints")
       ->check(whole_number(1))
       ->needs(checkpoint);
   CLI::Option* weights_only =
       command
-          ->add_flag("--weights-only", options->weights_only,
-                     "checkpoints contain the weights only, for load_weights: they are smaller, but a run "
-                     "can't be resumed from them")
+          .add_flag("--weights-only", options.weights_only,
+                    "checkpoints contain the weights only, for load_weights: they are smaller, but a run "
+                    "can't be resumed from them")
           ->needs(checkpoint);
   command
-      ->add_option("--checkpoint-name", options->checkpoint_name,
-                   "template of the checkpoints' names, with epoch, step, total_steps and results such as "
-                   "loss and val_loss; default: cp-{epoch:04d}-{total_steps:08d}, with --weights-only "
-                   "cp-{epoch:04d}")
+      .add_option("--checkpoint-name", options.checkpoint_name,
+                  "template of the checkpoints' names, with epoch, step, total_steps and results such as "
+                  "loss and val_loss; default: cp-{epoch:04d}-{total_steps:08d}, with --weights-only and "
+                  "without --checkpoint-every cp-{epoch:04d}")
       ->needs(checkpoint);
   command
-      ->add_option("--keep-checkpoints", options->keep_checkpoints,
-                   "number of newest checkpoints to keep, 0 for all; default: 3, or all with --weights-only")
+      .add_option("--keep-checkpoints", options.keep_checkpoints,
+                  "number of newest checkpoints to keep, 0 for all; default: 3, or all with --weights-only")
       ->check(whole_number(0, INT32_MAX))
       ->needs(checkpoint);
   command
-      ->add_flag(
-          "--resume", options->resume,
+      .add_flag(
+          "--resume", options.resume,
           "continue from the newest undamaged checkpoint in the folder, as if the run had never stopped; if "
           "there is none, start from the beginning")
       ->needs(checkpoint)
       ->excludes(beside_twin)
       ->excludes(weights_only);
-  CLI::Option* tensorboard = command->add_option(
-      "--tensorboard", options->tensorboard,
+}
+
+void add_output_options(CLI::App& command, TrainOptions& options) {
+  command.add_option("--json", options.json, "file for settings, epochs, test results and report");
+  command.add_option("--out", options.out,
+                     "folder for report.html, run.json (for `isochron report`), train.json, history.csv, "
+                     "windows.csv, kernels.json and plan.svg, and live.json (for `isochron watch`)");
+  CLI::Option* tensorboard = command.add_option(
+      "--tensorboard", options.tensorboard,
       "folder for TensorBoard's event files: losses and metrics of training and validation, memory, the "
       "graph, and, after every epoch, histograms of weights and step times");
   command
-      ->add_flag("--gradient-histograms", options->gradient_histograms,
-                 "also write histograms of the gradients of the last step of every epoch; keeps the "
-                 "gradients in memory")
+      .add_flag("--gradient-histograms", options.gradient_histograms,
+                "also write histograms of the gradients of the last step of every epoch; keeps the "
+                "gradients in memory")
       ->needs(tensorboard);
-  CLI::Option* trace = command->add_option(
-      "--trace", options->trace,
+  CLI::Option* trace = command.add_option(
+      "--trace", options.trace,
       "file for a trace of some steps, for ui.perfetto.dev or chrome://tracing: kernels, phases, threads, "
       "queue, memory");
   command
-      ->add_option("--trace-steps", options->trace_steps,
-                   "which steps of this process to trace: FROM:TO, or the first N; default: steps 3 to 34")
+      .add_option("--trace-steps", options.trace_steps,
+                  "which steps of this process to trace: FROM:TO, or the first N; default: steps 3 to 34")
       ->check(step_range())
       ->needs(trace);
-  command->add_option(
-      "--graphs", options->graphs,
+  command.add_option(
+      "--graphs", options.graphs,
       "folder for the graphs of all captured functions at every stage from trace to plan, for Graphviz and "
       "TensorBoard");
+}
+
+}  // namespace
+
+void add_train(CLI::App& app) {
+  auto options = std::make_shared<TrainOptions>();
+  CLI::App* command = app.add_subcommand("train", "train a bundled model");
+  add_model_options(*command, *options);
+  add_rank_options(*command, *options);
+  add_run_options(*command, *options);
+  CLI::Option* beside_twin = add_verdict_options(*command, *options);
+  add_output_options(*command, *options);
+  add_checkpoint_options(*command, *options, beside_twin);
   command->callback([options] { run(*options); });
 }
 

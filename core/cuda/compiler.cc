@@ -61,8 +61,8 @@ class Nvrtc final : public Compiler {
     bool known = false;
     for (const int arch : known_) known |= arch == wanted;
     require(known, ErrorCode::kUnsupported, "cuda",
-            "NVRTC {} doesn't compile for compute capability {}.{}; install a newer CUDA Toolkit, or run "
-            "with --device cpu",
+            "NVRTC {} doesn't compile for compute capability {}.{}; install a newer CUDA Toolkit, or "
+            "compute on the CPU (--device cpu)",
             version_text(version_), major, minor);
     nvrtcProgram program = nullptr;
     std::lock_guard lock(mutex_);

@@ -15,10 +15,10 @@ void require_served(int driver_version) {
 void require_served(int driver_version, const DeviceProperties& device) {
   require_served(driver_version);
   require(10 * device.major + device.minor >= kOldestDevice, ErrorCode::kUnsupported, "cuda",
-          "{} has compute capability {}.{}, but {}.{} is needed; run with --device cpu", device.name,
-          device.major, device.minor, kOldestDevice / 10, kOldestDevice % 10);
+          "{} has compute capability {}.{}, but {}.{} is needed; compute on the CPU (--device cpu)",
+          device.name, device.major, device.minor, kOldestDevice / 10, kOldestDevice % 10);
   require(device.virtual_memory && device.memory_pools, ErrorCode::kUnsupported, "cuda",
-          "{} offers no {}, which the arena needs; run with --device cpu", device.name,
+          "{} offers no {}, which the arena needs; compute on the CPU (--device cpu)", device.name,
           device.virtual_memory ? "memory pools" : "virtual memory");
 }
 

@@ -40,7 +40,7 @@ class MachineContext final : public Context {
     const CUresult retained = ISOCHRON_RUN(cuDevicePrimaryCtxRetain, &context_, device_);
     require(retained != CUDA_ERROR_DEVICE_UNAVAILABLE, ErrorCode::kUnsupported, "cuda",
             "the compute mode of {} allows only one process, which is running already, or none; see "
-            "nvidia-smi, or run with --device cpu",
+            "nvidia-smi, or compute on the CPU (--device cpu)",
             properties_.name);
     calls_.check(retained, "cuDevicePrimaryCtxRetain");
     enter();
@@ -440,20 +440,22 @@ class MachineContext final : public Context {
 class MachineDriver final : public Driver {
  public:
   MachineDriver()
-      : library_("the CUDA driver", {"libcuda.so.1"}, "install NVIDIA's driver, or run with --device cpu"),
+      : library_("the CUDA driver", {"libcuda.so.1"},
+                 "install NVIDIA's driver, or compute on the CPU (--device cpu)"),
         version_(version_of(library_)),
         calls_(library_) {
     const CUresult started = ISOCHRON_RUN(cuInit, 0);
     require(
         started != CUDA_ERROR_STUB_LIBRARY, ErrorCode::kUnsupported, "cuda",
         "the libcuda.so.1 that was found is the toolkit's stub to link with, not a driver; take its folder "
-        "out of LD_LIBRARY_PATH, install NVIDIA's driver, or run with --device cpu");
+        "out of LD_LIBRARY_PATH, install NVIDIA's driver, or compute on the CPU (--device cpu)");
     if (started != CUDA_ERROR_NO_DEVICE) {
       calls_.check(started, "cuInit");
       ISOCHRON_CALL(cuDeviceGetCount, &count_);
     }
     require(count_ > 0, ErrorCode::kUnsupported, "cuda",
-            "no device is visible; see nvidia-smi and CUDA_VISIBLE_DEVICES, or run with --device cpu");
+            "no device is visible; see nvidia-smi and CUDA_VISIBLE_DEVICES, or compute on the CPU (--device "
+            "cpu)");
     opened_.resize(static_cast<size_t>(count_));
   }
 

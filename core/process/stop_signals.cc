@@ -21,7 +21,7 @@ bool ignores(const struct sigaction& action) {
 }  // namespace
 
 volatile std::sig_atomic_t StopSignals::pending_ = 0;
-volatile std::sig_atomic_t StopSignals::told_ = 0;
+bool StopSignals::answered_ = false;
 std::array<struct sigaction, StopSignals::kSignals.size()> StopSignals::previous_;
 
 std::string_view StopSignals::name(int signal) {
@@ -54,7 +54,7 @@ StopSignals::StopSignals() {
           "another loop of this process already waits for SIGINT and SIGTERM");
   g_alive = true;
   pending_ = 0;
-  told_ = 0;
+  answered_ = false;
   struct sigaction action {};
   action.sa_handler = note;
   action.sa_flags = SA_RESTART;
@@ -69,7 +69,7 @@ StopSignals::~StopSignals() {
   const int signal = pending_;
   pending_ = 0;
   g_alive = false;
-  if (signal != 0 && told_ == 0) std::raise(signal);
+  if (signal != 0 && !answered_) std::raise(signal);
 }
 
 }  // namespace isochron

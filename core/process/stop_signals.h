@@ -10,7 +10,7 @@ namespace isochron {
 
 /// While it exists, the first of these signals is only noted. A second one, at least 0.3 s later, ends the
 /// process as it would without this object. Afterwards the previous handlers are restored, and a noted signal
-/// that nobody has asked for by then is passed to them. An ignored SIGHUP, as under `nohup`, stays ignored.
+/// that nobody has answered by then is passed to them. An ignored SIGHUP, as under `nohup`, stays ignored.
 /// Only one may exist in a process at a time.
 class StopSignals {
  public:
@@ -19,14 +19,10 @@ class StopSignals {
   StopSignals& operator=(const StopSignals&) = delete;
   ~StopSignals();
 
-  /// The signal that has come since the construction, or 0. A caller that receives a signal must act on it.
-  /// Costs one load.
-  static int pending() {
-    const int signal = pending_;
-    if (signal != 0) [[unlikely]]
-      told_ = 1;
-    return signal;
-  }
+  /// The signal that has come since the construction, or 0. Costs one load.
+  static int pending() { return pending_; }
+  /// Tells that the loop ends because of a signal, so that none is passed on.
+  static void answer() { answered_ = true; }
   /// "SIGINT".
   static std::string_view name(int signal);
 
@@ -35,7 +31,7 @@ class StopSignals {
   static void note(int signal);
 
   static volatile std::sig_atomic_t pending_;
-  static volatile std::sig_atomic_t told_;
+  static bool answered_;
   static std::array<struct sigaction, kSignals.size()> previous_;
 };
 

@@ -75,7 +75,6 @@ namespace internal {
 enum TraceTarget : uint32_t { kTraceToBuffer = 1, kTraceToNvtx = 2 };
 inline constinit std::atomic<uint32_t> g_trace_targets{0};
 inline constinit std::atomic<bool> g_trace_buffer_exists{false};
-void trace_span(uint32_t name, int64_t value, int64_t start_ns, int64_t end_ns);
 }  // namespace internal
 
 /// Whether spans are being recorded or sent to a tool now.

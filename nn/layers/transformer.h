@@ -9,7 +9,7 @@
 namespace isochron::nn {
 
 struct TransformerOptions {
-  double dropout = 0.1;  // after attention, activation and the last product; attention weights are kept
+  double dropout = 0.1;  // after attention, activation and the last product; not on attention weights
   Activation activation = Activation::kRelu;
   bool norm_first = false;  // normalize the input of each part (Xiong et al. 2020), not the sum behind it
   bool causal = false;      // each position sees those up to its own; a decoder layer is always causal

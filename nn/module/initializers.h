@@ -76,7 +76,7 @@ Initializer lecun_normal();
 
 enum class Fan { kIn, kOut, kAverage };
 enum class Distribution {
-  kTruncatedNormal,  // cut off at two deviations of the normal that is cut, and widened to the variance
+  kTruncatedNormal,  // truncated at +-2 standard deviations, then rescaled to the variance
   kNormal,
   kUniform,
 };

@@ -28,14 +28,14 @@ struct WeightNaming {
   std::vector<WeightRule> rules = {};
 };
 
-/// Writes all parameters and buffers built so far; the file is written completely or not at all. A shared
-/// variable is written once, under its first name; loading skips its other names. Throws kInvalidArgument if
-/// nothing is built or two tensors get the same name, kIo, and kCaptureViolation in a capture.
 struct SaveOptions {
   WeightNaming naming = {};
   /// kPyTorch adds "format": "pt", which its loaders ask for.
   SafetensorsMetadata metadata = {};
 };
+/// Writes all parameters and buffers built so far; the file is written completely or not at all. A shared
+/// variable is written once, under its first name; loading skips its other names. Throws kInvalidArgument if
+/// nothing is built or two tensors get the same name, kIo, and kCaptureViolation in a capture.
 void save_weights(Module& module, const std::filesystem::path& path, const SaveOptions& options = {});
 
 struct LoadOptions {

@@ -29,7 +29,7 @@ ROWS = [
      "DeviceEager.*"),
     ("variables-are-brought-without-a-word", EAGER, "input.is_value() || input.storage()->constant() ||", "true ||", "optim",
      "DeviceEager.*"),
-    ("eager-kernels-are-made-anew", EAGER, "if (!entry || !entry->serves(op, place, inputs, attributes))", "if (true)",
+    ("eager-kernels-are-made-anew", EAGER, "if (entry->call.serves(op, place, inputs, attributes)) {", "if (false) {",
      "optim", "DeviceEager.*"),
     ("growth-of-a-device-pool-is-not-counted", "memory/cuda/device_allocators.cc",
      "    ++stats_.system_allocations;\n    count(Counter::kSystemAllocations, 1);\n",

@@ -128,12 +128,38 @@ TEST(EarlyStopping, MindsModeDeltaAndNaN) {
   EXPECT_EQ(epochs_until_stop(nan, {std::numeric_limits<double>::quiet_NaN(), 1}), 1);
 }
 
+TEST(Modes, AreToldByTheMonitorsName) {
+  for (const char* name : {"loss", "val_loss", "val_mean_squared_error", "mae", "Perplexity"})
+    EXPECT_EQ(resolved_mode(Mode::kAuto, name, "test"), Mode::kMin) << name;
+  for (const char* name : {"accuracy", "val_top_5_accuracy", "val_auc", "f1", "mean_iou"})
+    EXPECT_EQ(resolved_mode(Mode::kAuto, name, "test"), Mode::kMax) << name;
+  EXPECT_EQ(resolved_mode(Mode::kMin, "accuracy", "test"), Mode::kMin);
+  for (const char* name : {"margin", "accuracy_loss", "glossary"})
+    EXPECT_ERROR(resolved_mode(Mode::kAuto, name, "test"), ErrorCode::kInvalidArgument,
+                 "doesn't tell whether smaller or larger is better; set mode to Mode::kMin or Mode::kMax");
+  EXPECT_ERROR(EarlyStopping({.monitor = "margin"}), ErrorCode::kInvalidArgument, "[early_stopping]");
+  optim::Sgd optimizer;
+  EXPECT_ERROR(ReduceLearningRateOnPlateau(optimizer, {.monitor = "margin"}), ErrorCode::kInvalidArgument,
+               "the name 'margin'");
+  EXPECT_ERROR(ModelCheckpoint({.filepath = "best", .monitor = "margin", .save_top_k = 1}),
+               ErrorCode::kInvalidArgument, "the name 'margin'");
+  EXPECT_NO_THROW(ModelCheckpoint({.filepath = "all", .monitor = "margin"})) << "which it doesn't look at";
+  EXPECT_THAT(EarlyStopping({.monitor = "accuracy"}).settings(), testing::HasSubstr("the largest accuracy"));
+}
+
 TEST(EarlyStopping, RefusesAMonitorThatNothingMeasures) {
   EarlyStopping typo({.monitor = "val_accuracy"});
   EXPECT_ERROR(Loop().fit({&typo}, 3), ErrorCode::kInvalidArgument,
                "there is no result 'val_accuracy'; results are loss, val_loss");
   EXPECT_ERROR(EarlyStopping({.patience = -1}), ErrorCode::kInvalidArgument, "patience");
   EXPECT_ERROR(EarlyStopping({.min_delta = -1}), ErrorCode::kInvalidArgument, "min_delta");
+}
+
+TEST(ReduceLearningRate, UnderAScheduleIsRefusedAtTheBeginning) {
+  optim::Sgd optimizer({.learning_rate = optim::cosine(0.1, 10)});
+  ReduceLearningRateOnPlateau reduce(optimizer);
+  EXPECT_ERROR(Loop().fit({&reduce}, 1), ErrorCode::kInvalidArgument,
+               "a schedule computes the learning rate");
 }
 
 TEST(LearningRateScheduler, ReachesTheCapturedStep) {
@@ -228,7 +254,11 @@ TEST(CsvLogger, WritesARowAnEpochAndAppends) {
   EXPECT_EQ(text_of(path), "epoch,loss,val_loss\n1,1,1\n2,1,1\n1,1,1\n");
   CsvLogger other(path, {.separator = ';', .append = true});
   EXPECT_ERROR(Loop().fit({&other}, 1), ErrorCode::kInvalidArgument, "its header is 'epoch,loss,val_loss'");
-  CsvLogger lost(folder / "none" / "log.csv");
+  CsvLogger elsewhere(folder / "new" / "log.csv");
+  Loop().fit({&elsewhere}, 1);
+  EXPECT_EQ(text_of(folder / "new" / "log.csv"), "epoch,loss,val_loss\n1,1,1\n")
+      << "in a folder that it makes";
+  CsvLogger lost(path / "log.csv");  // in a file
   EXPECT_ERROR(Loop().fit({&lost}, 1), ErrorCode::kIo, "log.csv");
 }
 
@@ -352,6 +382,29 @@ TEST(SwapWeights, WhatIsRestoredIsWhatWasJudged) {
             << monitor << keep_at_end << first;
       }
     }
+  }
+}
+
+TEST(SwapWeights, AveragesOfAnOptimizerAreValidatedAndKept) {
+  for (const bool keep_at_end : {false, true}) {
+    nn::Dense model(1, nn::Activation::kNone, {.bias = false});
+    optim::Sgd optimizer({.learning_rate = 0.25, .step = {.average_decay = 0.5}});
+    auto batches = data::from_tensor_slices(ones({4, 1}), full({4, 1}, 3.0)).batch(2), validation = batches;
+    Trainer trainer{model, nn::mean_squared_error, optimizer};
+    SwapWeights swap(optimizer, keep_at_end);
+    std::vector<double> validated;
+    const auto weight = [&] { return model.parameters()[0].tensor().item<double>(); };
+    LambdaCallback after({.on_epoch_end = [&](RunState&, const Results& results) {
+      const double trained = weight(), loss = results["val_loss"];
+      validated.push_back(3 - std::sqrt(loss));
+      EXPECT_GT(std::abs(trained - validated.back()), 1e-3) << "another weight was validated";
+    }});
+    const FitOptions options{
+        .epochs = 2, .validation_data = validation, .callbacks = {&swap, &after}, .progress = nullptr};
+    trainer.fit(batches, options);
+    ASSERT_EQ(validated.size(), 2u);
+    EXPECT_EQ(std::abs(weight() - validated.back()) < 1e-5, keep_at_end);
+    EXPECT_NO_THROW(trainer.fit(batches, options)) << "a step can run again";
   }
 }
 

@@ -52,6 +52,17 @@ TEST(MemoryWatch, TakesMomentsAfterWarmUpAtStepsAndAtTheEnd) {
   EXPECT_ERROR(MemoryWatch({.steps = {5, 0}}), ErrorCode::kInvalidArgument, "steps count from 1");
 }
 
+TEST(MemoryWatch, WarmUpMayEndWithinACall) {
+  WatchedFit f;
+  MemoryWatch watch({.steps = {1000}});
+  auto batches = data::from_tensor_slices(full({64, 20}, 1.0), full({64, 1}, 2.0)).batch(4);
+  f.trainer.fit(
+      batches,
+      {.epochs = 1, .steps_per_epoch = 120, .steps_per_call = 8, .callbacks = {&watch}, .progress = nullptr});
+  EXPECT_THAT(names(watch), ElementsAre("after warm-up", "end"));
+  EXPECT_EQ(watch.moments()[0].step, 104) << "the first call that ends at 100 or later";
+}
+
 TEST(MemoryWatch, TakesPowersOfTenByItself) {
   WatchedFit f;
   MemoryWatch watch;

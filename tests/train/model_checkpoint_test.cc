@@ -106,6 +106,20 @@ TEST(ModelCheckpoint, TheBestIsThatOfAllFitsWithTheCallback) {
   EXPECT_THAT(names_in(folder.path()), ElementsAre("cp-3", "cp-4", "cp-5"));
 }
 
+TEST(ModelCheckpoint, WithinAnEpochResultsOfTheValidationAreNan) {
+  const TempFolder folder;
+  nn::Dense model(1);
+  optim::Sgd optimizer;
+  auto batches = data::from_tensor_slices(ones({4, 2}), ones({4, 1})).batch(2), validation = batches;
+  Trainer trainer{model, nn::mean_squared_error, optimizer};
+  ModelCheckpoint saving({.filepath = folder / "cp-{total_steps}-{val_loss:.3f}",
+                          .every_epochs = 0,
+                          .every_steps = 1,
+                          .asynchronous = false});
+  trainer.fit(batches, {.validation_data = validation, .callbacks = {&saving}, .progress = nullptr});
+  EXPECT_THAT(names_in(folder.path()), ElementsAre("cp-1-nan", "cp-2-nan"));
+}
+
 TEST(ModelCheckpoint, TheBestEpochStaysWhereItsNameIsFixed) {
   for (const int top : {0, 1}) {
     const TempFolder folder;

@@ -6,15 +6,42 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <ranges>
 
 #include "isochron/core/base/error.h"
+#include "isochron/core/text/encoding.h"
 #include "isochron/graph/capture/apply.h"
 #include "isochron/train/callbacks/state_text.h"
 
 namespace isochron::train {
+
+using std::string_view_literals::operator""sv;
+
+Mode resolved_mode(Mode mode, std::string_view monitor, std::string_view where) {
+  constexpr std::array kSmaller = {"loss"sv, "error"sv,      "mae"sv,    "mse"sv,        "rmse"sv,
+                                   "mape"sv, "msle"sv,       "nll"sv,    "perplexity"sv, "wer"sv,
+                                   "cer"sv,  "divergence"sv, "entropy"sv};
+  constexpr std::array kLarger = {"acc"sv,  "accuracy"sv,   "auc"sv,        "precision"sv, "recall"sv,
+                                  "f1"sv,   "r2"sv,         "iou"sv,        "dice"sv,      "score"sv,
+                                  "bleu"sv, "similarity"sv, "correlation"sv};
+  if (mode != Mode::kAuto) return mode;
+  bool smaller = false, larger = false;
+  const std::string lower = in_lower_case(monitor);
+  for (const auto word : std::views::split(lower, '_')) {
+    const std::string_view text(word.begin(), word.end());
+    smaller = smaller || std::ranges::find(kSmaller, text) != kSmaller.end();
+    larger = larger || std::ranges::find(kLarger, text) != kLarger.end();
+  }
+  require(smaller != larger, ErrorCode::kInvalidArgument, where,
+          "the name '{}' doesn't tell whether smaller or larger is better; set mode to Mode::kMin or "
+          "Mode::kMax",
+          monitor);
+  return larger ? Mode::kMax : Mode::kMin;
+}
 
 bool Best::improves(double value, double reference) const {
   if (std::isnan(value)) return false;
@@ -34,7 +61,9 @@ void require_measured(const RunState& run, const std::string& monitor, std::stri
 }
 
 EarlyStopping::EarlyStopping(EarlyStoppingOptions options)
-    : options_(std::move(options)), best_(options_.mode, options_.min_delta) {
+    : options_(std::move(options)),
+      best_(options_.mode = resolved_mode(options_.mode, options_.monitor, "early_stopping"),
+            options_.min_delta) {
   require(std::isfinite(options_.min_delta) && options_.min_delta >= 0, ErrorCode::kInvalidArgument,
           "early_stopping", "min_delta must be finite and >= 0, got {}", options_.min_delta);
   require(options_.patience >= 0, ErrorCode::kInvalidArgument, "early_stopping",
@@ -108,7 +137,9 @@ NamedVariables EarlyStopping::variables() const {
 
 ReduceLearningRateOnPlateau::ReduceLearningRateOnPlateau(optim::Optimizer& optimizer,
                                                          ReduceLearningRateOnPlateauOptions options)
-    : optimizer_(optimizer), options_(std::move(options)), best_(options_.mode, options_.min_delta) {
+    : optimizer_(optimizer),
+      options_(std::move(options)),
+      best_(options_.mode = resolved_mode(options_.mode, options_.monitor, kind()), options_.min_delta) {
   require(options_.factor > 0 && options_.factor < 1, ErrorCode::kInvalidArgument, kind(),
           "factor must lie in (0, 1), got {}", options_.factor);
   require(options_.patience >= 0 && options_.cooldown >= 0, ErrorCode::kInvalidArgument, kind(),
@@ -122,6 +153,7 @@ ReduceLearningRateOnPlateau::ReduceLearningRateOnPlateau(optim::Optimizer& optim
 
 void ReduceLearningRateOnPlateau::on_train_begin(RunState& run) {
   require_measured(run, options_.monitor, kind());
+  optimizer_.set_learning_rate(optimizer_.learning_rate());  // an error under a schedule, not hours later
   best_ = Best(options_.mode, options_.min_delta);
   waited_ = cooling_ = 0;
 }
@@ -164,6 +196,17 @@ void ReduceLearningRateOnPlateau::restore(const RunState&, const std::string& st
   cooling_ = static_cast<int>(reader.whole());
   reader.end();
 }
+
+SwapWeights::SwapWeights(optim::Optimizer& optimizer, bool keep_at_end)
+    : averages_(std::make_shared<std::optional<optim::AveragedWeights>>()),
+      swap_([&optimizer, averages = averages_] {
+        if (*averages) {
+          averages->reset();
+        } else {
+          averages->emplace(optimizer);
+        }
+      }),
+      keep_at_end_(keep_at_end) {}
 
 void LearningRateScheduler::on_epoch_begin(RunState& run) {
   optimizer_.set_learning_rate(schedule_(run.epoch, optimizer_.learning_rate()));
@@ -213,6 +256,8 @@ void CsvLogger::on_train_begin(RunState& run) {
   header_ =
       fmt::format("epoch{0}{1}", options_.separator, fmt::join(names_, std::string(1, options_.separator)));
   fresh_ = !options_.append;
+  std::error_code failed;  // opening tells
+  if (filename_.has_parent_path()) std::filesystem::create_directories(filename_.parent_path(), failed);
   file_.reset(std::fopen(filename_.c_str(), options_.append ? "a+" : "r+"));
   if (!file_ && !options_.append && errno == ENOENT) file_.reset(std::fopen(filename_.c_str(), "w+"));
   if (!file_) fail_errno(filename_, "open");

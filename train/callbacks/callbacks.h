@@ -1,6 +1,6 @@
-// Ready-made callbacks, by the definitions of Keras 3 (keras.io/api/callbacks) and with its names for their
-// options; epochs count from 1. Those that save are in train/callbacks/model_checkpoint.h,
-// that for TensorBoard is in train/callbacks/tensor_board.h.
+// Ready-made callbacks, by the definitions of Keras 3 (keras.io/api/callbacks), with mostly its names for
+// their options; epochs count from 1. Those that save are in train/callbacks/model_checkpoint.h, that for
+// TensorBoard is in train/callbacks/tensor_board.h.
 #pragma once
 
 #include <cstdio>
@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -18,12 +19,17 @@
 
 namespace isochron::train {
 
-/// Whether a smaller or a larger number is better.
-enum class Mode { kMin, kMax };
+/// Whether a smaller or a larger number is better. kAuto: by the words in the name of the monitored result:
+/// smaller for "loss", "error", "mae", "perplexity" and the like, larger for "accuracy", "auc", "f1", "iou"
+/// and the like.
+enum class Mode { kAuto, kMin, kMax };
+/// kMin or kMax. Throws kInvalidArgument naming `where` if the name tells neither.
+Mode resolved_mode(Mode mode, std::string_view monitor, std::string_view where);
 
 /// The best of a monitored number so far.
 class Best {
  public:
+  /// `mode`: not kAuto.
   explicit Best(Mode mode, double min_delta = 0) : mode_(mode), min_delta_(min_delta) {}
   /// Whether `value` is better than `reference` by more than min_delta. NaN is never better; any other value
   /// is better than NaN.
@@ -44,7 +50,7 @@ void require_measured(const RunState& run, const std::string& monitor, std::stri
 
 struct EarlyStoppingOptions {
   std::string monitor = "val_loss";
-  Mode mode = Mode::kMin;
+  Mode mode = Mode::kAuto;
   double min_delta = 0;                 // a smaller improvement doesn't count
   int patience = 0;                     // epochs without improvement after which training ends; 0 means 1
   std::optional<double> baseline = {};  // must be beaten too
@@ -58,7 +64,8 @@ struct EarlyStoppingOptions {
 /// is no improvement.
 class EarlyStopping : public Callback {
  public:
-  /// Throws kInvalidArgument for a negative or non-finite min_delta, a negative patience.
+  /// Throws kInvalidArgument for a negative or non-finite min_delta, a negative patience, and like
+  /// resolved_mode.
   explicit EarlyStopping(EarlyStoppingOptions options = {});
 
   /// Throws kInvalidArgument when nothing of the run is called `monitor`.
@@ -92,7 +99,7 @@ class EarlyStopping : public Callback {
 
 struct ReduceLearningRateOnPlateauOptions {
   std::string monitor = "val_loss";
-  Mode mode = Mode::kMin;
+  Mode mode = Mode::kAuto;
   double factor = 0.1;      // of the learning rate, in (0, 1)
   int patience = 10;        // epochs without improvement
   double min_delta = 1e-4;  // a smaller improvement doesn't count
@@ -103,7 +110,8 @@ struct ReduceLearningRateOnPlateauOptions {
 /// The rate is stored in a slot, so nothing is captured again.
 class ReduceLearningRateOnPlateau : public Callback {
  public:
-  /// `optimizer` must outlive the callback. Throws kInvalidArgument for options out of range.
+  /// `optimizer` must outlive the callback. Throws kInvalidArgument for options out of range,
+  /// and like resolved_mode.
   explicit ReduceLearningRateOnPlateau(optim::Optimizer& optimizer,
                                        ReduceLearningRateOnPlateauOptions options = {});
   void on_train_begin(RunState& run) override;
@@ -145,23 +153,32 @@ class TerminateOnNaN : public Callback {
 };
 
 /// Exchanges the weights for others, such as their moving average, during the validation and again when the
-/// training ends: Keras's SwapEMAWeights. `swap` exchanges in place, so that calling it twice changes
-/// nothing; it must not change the optimizer's variables. If a result of the validation decides which epoch
+/// training ends: Keras's SwapEMAWeights. If a result of the validation decides which epoch
 /// is best, EarlyStopping's restore_best and a ModelCheckpoint that saves only weights keep the exchanged
 /// weights. Weights that restore_best restores at the end aren't exchanged again.
 class SwapWeights : public Callback {
  public:
+  /// For the averages that the optimizer keeps (StepOptions::average_decay). With `keep_at_end`, the
+  /// parameters are the averages when training ends.
+  explicit SwapWeights(optim::Optimizer& optimizer, bool keep_at_end = true);
+  /// `swap` exchanges in place, so that calling it twice changes nothing.
   explicit SwapWeights(std::function<void()> swap, bool keep_at_end = true)
       : swap_(std::move(swap)), keep_at_end_(keep_at_end) {}
   void on_train_begin(RunState& run) override { run.weight_swaps.push_back(swap_); }
   void on_evaluation_begin(RunState&) override { swap_(); }
   void on_evaluation_end(RunState&) override { swap_(); }
   void on_train_end(RunState& run) override {
-    if (keep_at_end_ && !run.interrupted && !run.best_restored) swap_();
+    if (!keep_at_end_ || run.interrupted || run.best_restored) return;
+    swap_();
+    if (averages_ != nullptr && *averages_) {
+      (*averages_)->keep();
+      averages_->reset();
+    }
   }
   std::string_view kind() const override { return "swap_weights"; }
 
  private:
+  std::shared_ptr<std::optional<optim::AveragedWeights>> averages_ = {};  // while they are exchanged
   std::function<void()> swap_;
   bool keep_at_end_;
 };

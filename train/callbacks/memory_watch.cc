@@ -96,8 +96,12 @@ void MemoryWatch::on_save(RunState& run, SavePoint point) {
   if (first_epoch_ == 0) {  // resumed within an epoch
     first_epoch_ = run.epoch;
     find_next(run.total_steps - 1);
+    if (run.epoch >= run.epochs) warm_step_ = run.total_steps - 1 + kWarmSteps;
   }
-  if (run.total_steps == warm_step_) take("after warm-up", run.total_steps);
+  if (warm_step_ > 0 && run.total_steps >= warm_step_) {
+    take("after warm-up", run.total_steps);
+    warm_step_ = 0;
+  }
   if (run.total_steps < next_step_) return;
   take(fmt::format("step {}", run.total_steps), run.total_steps);
   find_next(run.total_steps);

@@ -26,6 +26,8 @@ ModelCheckpointOptions checked(ModelCheckpointOptions options) {
         "save_best_only and save_top_k exclude each other; save_top_k = 1 keeps the one best file");
   check(!(options.keep_last > 0 && options.save_top_k > 0), "keep_last and save_top_k exclude each other");
   check(!options.save_weights_only || !options.resume, "a run can't be resumed from weights alone");
+  const bool monitors = options.save_best_only || options.save_top_k > 0;
+  options.mode = monitors ? resolved_mode(options.mode, options.monitor, "model_checkpoint") : Mode::kMin;
   return options;
 }
 
@@ -80,11 +82,11 @@ void ModelCheckpoint::on_train_begin(RunState& run) {
 }
 
 std::filesystem::path ModelCheckpoint::path_of(const RunState& run, const Results& results) const {
-  // Within an epoch there are no results of the validation: 0 replaces them.
+  // Within an epoch there are no results of the validation.
   Results all;
   for (const std::string& name : run.names) {
     const double* value = results.find(name);
-    all.set(name, value != nullptr ? *value : 0);
+    all.set(name, value != nullptr ? *value : std::nan(""));
   }
   return checkpoint_path(options_.filepath, run.epoch, run.step, run.total_steps, all);
 }

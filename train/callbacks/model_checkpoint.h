@@ -24,7 +24,8 @@
 namespace isochron::train {
 
 struct ModelCheckpointOptions {
-  /// See checkpoint_path. Its folder is created if it is missing, and must not itself be a template.
+  /// See checkpoint_path. Its folder is created if it is missing, and must not itself be a template. Of a
+  /// save within an epoch, results of the validation are "nan".
   std::filesystem::path filepath = "checkpoints/cp-{epoch:04d}";
   /// Saves a file that load_weights reads; a run can't be resumed from it. If `monitor` selected the epoch,
   /// the weights are those with which it was measured, see SwapWeights.
@@ -44,7 +45,7 @@ struct ModelCheckpointOptions {
   // Which files are kept. A replaced file is removed only after the new file is complete.
   int keep_last = 0;  // the number of newest files to keep; 0: all
   std::string monitor = "val_loss";
-  Mode mode = Mode::kMin;
+  Mode mode = Mode::kAuto;
   /// Save only after epochs that improve `monitor` over the best of all fits with this callback, as in
   /// Keras.
   bool save_best_only = false;

@@ -48,7 +48,7 @@ struct History {
 
   int64_t dropped_epochs = 0;  // older ones, beyond kMaxEpochs
   std::string stopped;         // why training ended before the last epoch; empty when it did not
-  int interrupted_by = 0;      // the signal that ended it before its time; 0 for none
+  int interrupted_by = 0;      // the signal that interrupted the training; 0: none
 
   /// Oldest first.
   std::span<const EpochRecord> epochs() const { return std::span(made_).first(size_); }

@@ -41,7 +41,10 @@ ordered_json medians_json(const observe::Recorder& recorder) {
 }  // namespace
 
 RunWatch::RunWatch(const observe::Recorder& recorder, RunWatchOptions options)
-    : recorder_(recorder), options_(std::move(options)), alarm_(recorder, options_.alarm) {}
+    : recorder_(recorder), options_(std::move(options)), alarm_(recorder, options_.alarm) {
+  std::error_code failed;  // writing tells
+  if (!options_.folder.empty()) std::filesystem::create_directories(options_.folder, failed);
+}
 
 void RunWatch::on_batch_end(RunState& run, const Results& results) { look(run, results); }
 
@@ -68,6 +71,15 @@ void RunWatch::look(const RunState& run, const Results& results) {
   write(run, false);
 }
 
+/// A file that can't be written doesn't end the training; the first failure is told.
+void RunWatch::try_writing(const std::function<void()>& write) {
+  try {
+    write();
+  } catch (const Error& error) {
+    if (!std::exchange(not_written_, true)) emit({EventKind::kNotice, options_.title, error.what()});
+  }
+}
+
 void RunWatch::raise(const observe::RunReport& report) {
   const std::string cause = report.causes.empty() ? "" : "; cause: " + report.causes.front().name;
   alarm_text_ = fmt::format("steps take longer as the run goes on: {}{}", verdict_text(report.time), cause);
@@ -75,7 +87,7 @@ void RunWatch::raise(const observe::RunReport& report) {
   if (options_.folder.empty()) return;
   observe::RunRecord record{.title = options_.title + ", when its steps began to take longer", .parts = {}};
   record.parts.push_back({.heading = alarm_text_, .run = run_data(recorder_, options_.title)});
-  write_run_record(options_.folder / kDriftFile, record);
+  try_writing([&] { write_run_record(options_.folder / kDriftFile, record); });
 }
 
 void RunWatch::write(const RunState& run, bool finished) {
@@ -108,12 +120,10 @@ void RunWatch::write(const RunState& run, bool finished) {
       {"medians_ns", medians_json(recorder_)},
       {"alarm", alarm_text_}};
   // Replaced atomically for readers, but not synced, because it is worthless after a crash.
-  try {
+  try_writing([&] {
     replace_file(options_.folder / kLiveFile,
                  json.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n");
-  } catch (const Error& error) {
-    if (!std::exchange(not_written_, true)) emit({EventKind::kNotice, options_.title, error.what()});
-  }
+  });
 }
 
 }  // namespace isochron::train

@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -49,6 +50,7 @@ class RunWatch : public Callback {
 
  private:
   void look(const RunState& run, const Results& results);
+  void try_writing(const std::function<void()>& write);
   void raise(const observe::RunReport& report);
   void write(const RunState& run, bool finished);
 
@@ -59,7 +61,7 @@ class RunWatch : public Callback {
   bool rehearsed_ = false;
   uint32_t epochs_ended_ = 0;
   Results results_;           // the newest that were told
-  bool not_written_ = false;  // live.json, and the user knows
+  bool not_written_ = false;  // a file, and the user knows
   int64_t next_write_ns_ = 0;
 };
 

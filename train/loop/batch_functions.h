@@ -39,6 +39,7 @@ NamedMetric metric(std::string name, M values) {
 class Loss {
  public:
   template <typename Options>
+  requires requires(const Tensor& weights) { Options{.sample_weights = weights}; }
   Loss(Tensor (*function)(const Tensor&, const Tensor&, const Options&))
       : function_([function](const Tensor& prediction, const Tensor& target, const Tensor& weights) {
           return function(prediction, target, {.sample_weights = weights});

@@ -106,6 +106,7 @@ History Trainer::Fit::run() {
     if (resumed) {
       callbacks_.finish_saves(resumed->document, epoch_done_ ? SavePoint::kEpoch : SavePoint::kStep);
     }
+    agree_on_stop();
     epochs();
   } catch (...) {
     trace_.stop();
@@ -185,6 +186,7 @@ void Trainer::Fit::begin_epoch() {
   epoch_done_ = false;
   seconds_before_ = 0;
   callbacks_.notify(&Callback::on_epoch_begin);
+  agree_on_stop();
   if (options_.traced.warm_up && run_.epoch > first_epoch_) trace_.stop();
   if (recorder_ != nullptr && run_.epoch == first_epoch_ + 1 && recorder_->totals().warmup_iterations == 0) {
     seal();
@@ -484,6 +486,7 @@ void Trainer::Fit::save(SavePoint point) {
 void Trainer::Fit::interrupt() {
   const UnsealedScope ending;
   run_.interrupted = true;
+  StopSignals::answer();
   save(SavePoint::kSignal);
   const int signal = StopSignals::pending();
   run_.stop(signal != 0 ? fmt::format("interrupted by {}", StopSignals::name(signal))

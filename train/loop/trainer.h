@@ -1,6 +1,6 @@
 // Trainer: the loop around a captured step. Everything that a batch needs (forward, backward, update, loss
 // and metrics) is captured and planned for all signatures of the data before step one, so the odd last batch
-// costs no spike; a step allocates nothing; loss and metrics stay on the device and are read once an epoch.
+// costs no spike; a step allocates nothing; loss and metrics stay on the device.
 //
 //   train::Trainer trainer(model, nn::mean_squared_error, optimizer);
 //   const train::History history = trainer.fit(batches, {.epochs = 10, .validation_data = validation});
@@ -40,7 +40,7 @@ class Batches {
 
 struct FitOptions {
   int epochs = 1;         // the last one, from 1
-  int initial_epoch = 0;  // epochs that count as done; a resumed run knows by itself
+  int initial_epoch = 0;  // epochs already completed; set automatically on resume
   /// Ends each epoch after this number of batches. The next epoch continues after them, and from the start
   /// of the data when there are no more. 0: an epoch is one pass.
   int64_t steps_per_epoch = 0;
@@ -52,10 +52,10 @@ struct FitOptions {
   int validation_frequency = 1;           // evaluate after every so many epochs
   std::vector<Callback*> callbacks = {};  // the same on all ranks that train together
   /// Records this fit. One iteration is one call of `steps_per_call` steps, with the phases data_wait,
-  /// compute, callbacks, checkpoint and log. Step classes: 0: a normal iteration; 1: one with an odd batch,
-  /// or cut short by the end of an epoch or of a pass; 2: with gradient accumulation, one that updates more
-  /// often than the others. The recorder is sealed after the first epoch if more epochs follow and it isn't
-  /// sealed yet.
+  /// compute, callbacks, checkpoint and log, and with ranks communication and rank_wait. Step classes: 0: a
+  /// normal iteration; 1: one with an odd batch, or cut short by the end of an epoch or of a pass; 2: with
+  /// gradient accumulation, one that updates more often than the others. The recorder is sealed after the
+  /// first epoch if more epochs follow and it isn't sealed yet.
   observe::Recorder* recorder = nullptr;
   /// Called after every iteration of the recorder, outside of it; with no recorder after every call of
   /// `steps_per_call` steps. What it throws ends the training.
@@ -76,7 +76,9 @@ struct FitOptions {
     bool warm_up = false;
   };
   TracedSteps traced = {};
-  int64_t report_every = 100;  // steps between reads by the host: on_batch_end, check for NaN
+  /// Steps between reads by the host: on_batch_end, check for NaN. Counted within the epoch, so epochs with
+  /// fewer steps are only read at their end.
+  int64_t report_every = 100;
   /// If a loss, a parameter or the optimizer's state becomes NaN or infinite, find the op that produced it.
   /// The trainer keeps a finite copy of the state in memory and refreshes it now and then (at most 0.5 % of
   /// the time; it takes the bytes of all variables once). On failure it restores that copy, runs the steps

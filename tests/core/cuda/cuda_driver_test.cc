@@ -27,7 +27,7 @@ TEST(Served, OldDevicesAndDriversAreNamedWithTheFix) {
   old.major = 6;
   old.minor = 1;
   EXPECT_ERROR(require_served(kOldestDriver, old), ErrorCode::kUnsupported,
-               "Old Device has compute capability 6.1, but 7.5 is needed; run with --device cpu");
+               "Old Device has compute capability 6.1, but 7.5 is needed; compute on the CPU (--device cpu)");
   DeviceProperties bare = good;
   bare.virtual_memory = false;
   EXPECT_ERROR(require_served(kOldestDriver, bare), ErrorCode::kUnsupported, "no virtual memory");

@@ -21,6 +21,7 @@ TEST(StopSignals, AnEchoIsTheSameRequest) {
   std::raise(SIGTERM);  // as `timeout` sends it, to the process and to its group
   std::raise(SIGINT);
   EXPECT_EQ(StopSignals::pending(), SIGTERM) << "the first one's";
+  StopSignals::answer();
 }
 
 TEST(StopSignalsDeathTest, AnotherRequestEndsTheProcess) {
@@ -42,6 +43,7 @@ TEST(StopSignals, AHangupIsARequestUnlessItIsIgnored) {
     std::raise(SIGHUP);
     EXPECT_EQ(StopSignals::pending(), SIGHUP);
     EXPECT_EQ(StopSignals::name(SIGHUP), "SIGHUP");
+    StopSignals::answer();
   }
   std::signal(SIGHUP, SIG_IGN);  // as under nohup
   {
@@ -52,12 +54,13 @@ TEST(StopSignals, AHangupIsARequestUnlessItIsIgnored) {
   std::signal(SIGHUP, handler);
 }
 
-TEST(StopSignalsDeathTest, OneThatNobodyAskedForIsHandledAsBefore) {
+TEST(StopSignalsDeathTest, OneThatNobodyAnsweredIsHandledAsBefore) {
   EXPECT_EXIT(
       {
         {
           const StopSignals signals;
           std::raise(SIGTERM);
+          if (StopSignals::pending() != SIGTERM) std::exit(1);
         }
         std::exit(0);
       },

@@ -109,11 +109,15 @@ TEST_P(RanksFit, WhatMustBeTheSameOnAllIsComparedBeforeTheFirstStep) {
 }
 
 TEST_P(RanksFit, WhatACallbackOfOneRankEndsEndsOnAll) {
-  for (const char* how : {"ends", "ends-late"}) {
+  for (const char* how : {"ends", "ends-late", "ends-early"}) {
     const Outcome outcome = run(4, how);
     EXPECT_EQ(outcome.status, 0) << outcome.text;
     EXPECT_THAT(outcome.text, HasSubstr("stopped: a callback of rank 1 has ended the training")) << how;
   }
+}
+
+TEST_P(RanksFit, ASignalAfterTheLastUpdateIsNotLost) {
+  EXPECT_NE(run(2, "signal").status, 0) << "it comes too late to end the training of all";
 }
 
 TEST_P(RanksFit, WeightsThatDifferEndTheEpoch) {

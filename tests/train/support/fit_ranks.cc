@@ -2,7 +2,8 @@
 // the folder that it is told.
 //
 //   fit_ranks FOLDER EPOCHS [HOW]   stops, saves, calls, best, recorder, alone, rows, nan, late-nan, twice,
-//                                   schedule, often, rates, ends, ends-late
+//                                   schedule, often, rates, ends, ends-late,
+//                                   ends-early, signal
 //   fit_ranks stand-still           the second rank, between its last collective and the end of MPI
 #include <fmt/format.h>
 
@@ -145,7 +146,16 @@ void fit(const fs::path& folder, int epochs, std::string_view wrong) {
                              if (wrong == "ends") end(run);
                            },
                        .on_epoch_end = [&](RunState& run, const Results&) { end(run); }});
-  if (wrong.starts_with("ends")) callbacks.push_back(&ends);
+  LambdaCallback ends_early({.on_epoch_begin = end});
+  LambdaCallback signal({.on_epoch_end = [=](RunState& run, const Results&) {
+    if (!first_rank && run.epoch == epochs) std::raise(SIGTERM);
+  }});
+  if (wrong == "ends-early") {
+    callbacks.push_back(&ends_early);
+  } else if (wrong.starts_with("ends")) {
+    callbacks.push_back(&ends);
+  }
+  if (wrong == "signal") callbacks.push_back(&signal);
   observe::Recorder recorder;
   trainer.fit(batches, {.epochs = epochs,
                         .steps_per_call = calls ? 4 : 1,
