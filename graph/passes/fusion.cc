@@ -3,7 +3,8 @@
 // topological order and is rejected if it would create a cycle through a node outside the group. Then small
 // groups that only update variables, as moving averages do, are joined with each other. The groups are kept
 // in a topological order of their own, so that only groups between the two are searched (Pearce and Kelly: "A
-// Dynamic Topological Sort Algorithm for Directed Acyclic Graphs", JEA 2006).
+// Dynamic Topological Sort Algorithm for Directed Acyclic Graphs", JEA 2006). Which nodes may share a group:
+// Fuser::fits. Two other passes fuse by rules of their own: broadcasts.cc and epilogues.cc.
 #include <algorithm>
 #include <map>
 #include <optional>

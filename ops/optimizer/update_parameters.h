@@ -14,12 +14,32 @@ namespace isochron::ops {
 /// Below this many elements a parallel region costs more than it saves.
 inline constexpr int64_t kParallelUpdateElems = int64_t{1} << 16;
 
+/// What the parameters of a call have of their own: a factor of the learning rate, and weight decay.
+class ParameterFactors {
+ public:
+  explicit ParameterFactors(const graph::Attributes& attributes)
+      : rate_factors_(attributes.get_or<std::vector<double>>("rate_factors", {})),
+        weight_decays_(attributes.get_or<std::vector<double>>("weight_decays", {})) {}
+
+  double rate_factor(size_t parameter) const { return rate_factors_.empty() ? 1 : rate_factors_[parameter]; }
+  double weight_decay(size_t parameter) const {
+    return weight_decays_.empty() ? 0 : weight_decays_[parameter];
+  }
+  /// What weight decay leaves of the parameter at the learning rate `rate`.
+  double parameter_factor(size_t parameter, double rate) const {
+    return element::decayed_share(rate * rate_factor(parameter), weight_decay(parameter));
+  }
+
+ private:
+  std::vector<double> rate_factors_;
+  std::vector<double> weight_decays_;
+};
+
 /// A call's layout, and what belongs to a parameter alone.
-struct UpdateParameters {
+struct UpdateParameters : ParameterFactors {
   /// Of a call, which has so many inputs.
   UpdateParameters(const graph::OpDef& op, const graph::Attributes& attributes, size_t inputs)
-      : rate_factors(attributes.get_or<std::vector<double>>("rate_factors", {})),
-        weight_decays(attributes.get_or<std::vector<double>>("weight_decays", {})) {
+      : ParameterFactors(attributes) {
     layout.states = update_state_count(op, attributes);
     layout.parameters = (inputs - UpdateLayout::kNumbers) / (2 + layout.states);
   }
@@ -41,16 +61,8 @@ struct UpdateParameters {
     std::memcpy(args.outputs[0], &numbers.step, sizeof(int64_t));
     return numbers;
   }
-  double weight_decay(size_t parameter) const { return weight_decays.empty() ? 0 : weight_decays[parameter]; }
-  double rate_factor(size_t parameter) const { return rate_factors.empty() ? 1 : rate_factors[parameter]; }
-  /// What weight decay leaves of the parameter at the learning rate `rate`.
-  double parameter_factor(size_t parameter, double rate) const {
-    return element::decayed_share(rate * rate_factor(parameter), weight_decay(parameter));
-  }
 
   UpdateLayout layout;
-  std::vector<double> rate_factors;
-  std::vector<double> weight_decays;
 };
 
 }  // namespace isochron::ops

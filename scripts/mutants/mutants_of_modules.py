@@ -149,7 +149,7 @@ ROWS = [
     ("accuracy-is-minimized", "train/callbacks/callbacks.cc", "return larger ? Mode::kMax : Mode::kMin;", "return Mode::kMin;", "train", "Modes.*"),
     ("late-signals-are-lost", "core/process/stop_signals.cc", "if (signal != 0 && !answered_) std::raise(signal);", "static_cast<void>(signal);", "train",
      "Mpi/RanksFit.ASignal*"),
-    ("ranks-begin-epochs-alone", "train/loop/fit.cc", "  callbacks_.notify(&Callback::on_epoch_begin);\n  agree_on_stop();", "  callbacks_.notify(&Callback::on_epoch_begin);", "train",
+    ("ranks-begin-epochs-alone", "train/loop/fit.cc", "  callbacks_.notify(&Callback::on_epoch_begin);\n  adopt_stop_of_other_ranks();", "  callbacks_.notify(&Callback::on_epoch_begin);", "train",
      "Mpi/RanksFit.WhatACallback*"),
     ("warm-up-must-end-at-a-step", "train/callbacks/memory_watch.cc", "run.total_steps >= warm_step_) {", "run.total_steps == warm_step_) {", "train", "MemoryWatch.*"),
     ("categories-by-bytes", "data/formats/csv.cc", "static_cast<double>(places.size())", "static_cast<double>(text.size())", "data", "Csv*"),

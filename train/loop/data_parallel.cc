@@ -269,10 +269,10 @@ void DataParallel::update_without_batch() {
   after_step(0);
 }
 
-bool DataParallel::agree_to_stop(bool wanted) {
-  if (group_.size() == 1) return wanted;
+bool DataParallel::stop_requested(bool here) {
+  if (group_.size() == 1) return here;
   comm::RankNotes& notes = group_.notes();
-  if (wanted) notes.request(true);
+  if (here) notes.request(true);
   const bool agreed = notes.requests() > 0;
   if (agreed) notes.request(false);
   return agreed;

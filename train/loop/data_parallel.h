@@ -88,8 +88,8 @@ class DataParallel {
   void add_input(int64_t ns) { group_.notes().add_input(ns); }
   comm::Group& group() { return group_; }
 
-  /// `wanted`: asks all ranks to stop. Returns true once an update has passed such a request to all ranks.
-  bool agree_to_stop(bool wanted);
+  /// `here`: asks all ranks to stop. Returns true once an update has passed such a request to all ranks.
+  bool stop_requested(bool here);
 
   // Checkpoints don't depend on the number of ranks, so that a run can be resumed on any number of them.
 

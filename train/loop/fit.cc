@@ -106,7 +106,7 @@ History Trainer::Fit::run() {
     if (resumed) {
       callbacks_.finish_saves(resumed->document, epoch_done_ ? SavePoint::kEpoch : SavePoint::kStep);
     }
-    agree_on_stop();
+    adopt_stop_of_other_ranks();
     epochs();
   } catch (...) {
     trace_.stop();
@@ -176,7 +176,7 @@ void Trainer::Fit::epochs() {
 /// update.
 bool Trainer::Fit::stop_due() {
   const bool pending = StopSignals::pending() != 0;
-  return parallel_ != nullptr ? parallel_->agree_to_stop(pending) : pending;
+  return parallel_ != nullptr ? parallel_->stop_requested(pending) : pending;
 }
 
 void Trainer::Fit::begin_epoch() {
@@ -186,7 +186,7 @@ void Trainer::Fit::begin_epoch() {
   epoch_done_ = false;
   seconds_before_ = 0;
   callbacks_.notify(&Callback::on_epoch_begin);
-  agree_on_stop();
+  adopt_stop_of_other_ranks();
   if (options_.traced.warm_up && run_.epoch > first_epoch_) trace_.stop();
   if (recorder_ != nullptr && run_.epoch == first_epoch_ + 1 && recorder_->totals().warmup_iterations == 0) {
     seal();
@@ -373,7 +373,7 @@ void Trainer::Fit::tell_skipped() {
 }
 
 /// If a callback of one rank ends the training, all ranks end it.
-void Trainer::Fit::agree_on_stop() {
+void Trainer::Fit::adopt_stop_of_other_ranks() {
   if (run_.ranks == 1) return;
   if (const std::optional<int> rank = parallel_->first_that(!run_.stop_reason.empty()))
     run_.stop(fmt::format("a callback of rank {} has ended the training", *rank));
@@ -395,7 +395,7 @@ void Trainer::Fit::report() {
     if (!ranks) read_results(results_);
     callbacks_.notify(&Callback::on_batch_end, results_);
   }
-  agree_on_stop();
+  adopt_stop_of_other_ranks();
   if (!progress_.due()) return;
   const OptionalPhase phase(recorder_, Phase::kLog, "progress");
   const comm::Doing doing(activity_, kPrinting);
@@ -461,7 +461,7 @@ void Trainer::Fit::end_epoch() {
   }
   if (options_.validation_data && run_.epoch % options_.validation_frequency == 0) validate(record.results);
   callbacks_.notify(&Callback::on_epoch_end, record.results);
-  agree_on_stop();
+  adopt_stop_of_other_ranks();
   {
     const OptionalPhase phase(recorder_, Phase::kLog, "progress");
     const comm::Doing doing(activity_, kPrinting);

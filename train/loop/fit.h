@@ -64,7 +64,7 @@ class Trainer::Fit final : public SavableRun {
   void tell_skipped();
   const NamedVariables& tallies();
   void merge_averages();
-  void agree_on_stop();
+  void adopt_stop_of_other_ranks();
   bool stop_due();
   std::vector<std::string> settings_of_all() const;
   void report();

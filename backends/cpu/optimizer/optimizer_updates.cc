@@ -224,8 +224,7 @@ class RowUpdateKernel final : public graph::Kernel {
       : rule_(request.op.registry->at(request.attributes.get<std::string>("rule"))),
         layout_(row_update_layout(rule_, request.attributes, request.inputs.size())),
         definition_(optimizer_rule(rule_.name).definition(request.attributes)),
-        rate_factors_(request.attributes.get_or<std::vector<double>>("rate_factors", {})),
-        weight_decays_(request.attributes.get_or<std::vector<double>>("weight_decays", {})),
+        factors_(request.attributes),
         threads_(request.threads) {
     const DType dtype = request.inputs[layout_.parameter(0)].dtype;
     for (size_t o = 0; o < layout_.outputs(); ++o) sizes_.push_back(request.outputs[o].size_bytes());
@@ -274,9 +273,8 @@ class RowUpdateKernel final : public graph::Kernel {
     return *reinterpret_cast<const int64_t*>(args.inputs[layout_.count(i)]);
   }
   element::UpdateNumbers numbers_for(const element::UpdateNumbers& numbers, double rate, size_t i) const {
-    return element::numbers_of(definition_.settings, numbers, rate,
-                               rate_factors_.empty() ? 1 : rate_factors_[i],
-                               weight_decays_.empty() ? 0 : weight_decays_[i]);
+    return element::numbers_of(definition_.settings, numbers, rate, factors_.rate_factor(i),
+                               factors_.weight_decay(i));
   }
   RowArrays arrays_of(const graph::KernelArgs& args, size_t i) const {
     RowArrays arrays{};
@@ -292,8 +290,7 @@ class RowUpdateKernel final : public graph::Kernel {
   const graph::OpDef& rule_;
   RowUpdateLayout layout_;
   UpdateDefinition definition_;
-  std::vector<double> rate_factors_;
-  std::vector<double> weight_decays_;
+  ParameterFactors factors_;
   int threads_;
   std::vector<size_t> sizes_;
   std::vector<int64_t> row_elems_;

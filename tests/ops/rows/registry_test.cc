@@ -115,7 +115,7 @@ TEST(OpChecks, ReportAWrongResult) {
 
 TEST(OpChecks, ReportAWrongHalfKernel) {
   static OpDef op = ops::row("matmul");
-  op.name = "wrong_matmul";
+  op.name = "matmul_wrong_in_halves";
   op.samples = {{{{{2, 2}}, {{2, 2}}}, {{"transpose_a", true}, {"transpose_b", false}}}};
   const auto kernel = [](const graph::KernelRequest& request) {
     const graph::KernelRequest other{ops::row(graph::has_half_storage(request) ? "add" : "matmul"),

@@ -1,9 +1,9 @@
-#include "isochron/backends/cpu/normalization/norm_updates.h"
+#include "isochron/backends/cpu/optimizer/norm_updates.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "isochron/backends/cpu/normalization/norm_functions.h"
+#include "isochron/backends/cpu/optimizer/norm_functions.h"
 #include "isochron/core/process/threads.h"
 #include "isochron/ops/optimizer/update_parameters.h"
 

@@ -1,4 +1,4 @@
-// The vector passes behind backends/cpu/normalization/norm_updates.h over one run of elements, chosen by
+// The vector passes behind backends/cpu/optimizer/norm_updates.h over one run of elements, chosen by
 // instruction set.
 #pragma once
 

@@ -1,9 +1,9 @@
-#include "isochron/backends/cpu/normalization/norm_functions.h"
+#include "isochron/backends/cpu/optimizer/norm_functions.h"
 
 #include <algorithm>
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "isochron/backends/cpu/normalization/norm_functions.cc"
+#define HWY_TARGET_INCLUDE "isochron/backends/cpu/optimizer/norm_functions.cc"
 #include <hwy/foreach_target.h>  // first: it includes this file once per target
 
 #include <hwy/highway.h>
