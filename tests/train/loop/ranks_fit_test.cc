@@ -110,7 +110,9 @@ TEST_P(RanksFit, WhatMustBeTheSameOnAllIsComparedBeforeTheFirstStep) {
 
 TEST_P(RanksFit, WhatACallbackOfOneRankEndsEndsOnAll) {
   for (const char* how : {"ends", "ends-late", "ends-early"}) {
-    const Outcome outcome = run(4, how);
+    const std::filesystem::path own = folder_.path() / how;  // or each would resume the one before
+    std::filesystem::create_directory(own);
+    const Outcome outcome = run(fmt::format("'{}' 4 {}", own.string(), how));
     EXPECT_EQ(outcome.status, 0) << outcome.text;
     EXPECT_THAT(outcome.text, HasSubstr("stopped: a callback of rank 1 has ended the training")) << how;
   }

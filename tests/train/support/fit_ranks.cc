@@ -163,7 +163,8 @@ void fit(const fs::path& folder, int epochs, std::string_view wrong) {
                         .recorder = wrong == "recorder" && first_rank ? &recorder : nullptr,
                         .report_every = calls             ? 10
                                         : wrong == "ends" ? 1
-                                                          : 100});
+                                                          : 100,
+                        .finish_on_signals = wrong == "signal"});
 }
 
 }  // namespace
