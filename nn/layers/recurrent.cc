@@ -171,7 +171,7 @@ Tensor mask_lengths(const Tensor& mask) {
   const Tensor expected = less(constant(arange(mask.extent(1))), expand_dims(lengths, 1));
   const Tensor wrong =
       sum(cast(not_equal(cast(mask, DType::kI64), cast(expected, DType::kI64)), DType::kI64), {1});
-  return where(equal(wrong, scalar(0, DType::kI64)), lengths, scalar(-1, DType::kI64));
+  return where(equal(wrong, scalar(0, DType::kI64)), lengths, scalar(-1, DType::kI64));  // refused when used
 }
 
 RecurrentCell::RecurrentCell(int64_t gates, int64_t units, RecurrentCellOptions options)

@@ -85,7 +85,7 @@ Tensor sinusoidal_positions(int64_t count, int64_t width, DType dtype) {
       values.insert(values.end(), {std::sin(angle), std::cos(angle)});
     }
   }
-  return constant(cast(from_vector({count, width}, values, DType::kF64), dtype));
+  return constant(from_vector({count, width}, values, dtype));
 }
 
 Tensor rotary_embedding(const Tensor& x, const Tensor& positions, RotaryOptions options) {
@@ -106,7 +106,7 @@ Tensor rotary_embedding(const Tensor& x, const Tensor& positions, RotaryOptions 
   for (int64_t i = 0; i < pairs; ++i) {
     frequencies.push_back(std::pow(options.base, -static_cast<double>(i) / static_cast<double>(pairs)));
   }
-  const Tensor frequency = constant(cast(from_vector({pairs}, frequencies, DType::kF64), wide));
+  const Tensor frequency = constant(from_vector({pairs}, frequencies, wide));
   const Tensor angle = reshape(cast(at, wide), {at.rank() == 2 ? at.extent(0) : 1, steps, 1, 1}) * frequency;
   const Tensor input = cast(x, wide);
   Tensor y;

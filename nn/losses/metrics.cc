@@ -101,6 +101,11 @@ void MeanMetric::add(const Tensor& values, const Tensor& sample_weights) {
   add_to(1, sum(weights) * per_sample);
 }
 
+void MeanMetric::add_weighted(const Tensor& values, const Tensor& weights) {
+  add_to(0, sum(cast(values, DType::kF64) * weights));
+  add_to(1, sum(weights));
+}
+
 void BinaryAccuracy::update(const Tensor& prediction, const Tensor& target, const Tensor& sample_weights) {
   require_same_shape(prediction, target, "binary_accuracy");
   const Tensor& p = prediction;  // no integer tensor is compared with a fraction
@@ -110,7 +115,11 @@ void BinaryAccuracy::update(const Tensor& prediction, const Tensor& target, cons
 
 void SparseCategoricalAccuracy::update(const Tensor& scores, const Tensor& labels,
                                        const Tensor& sample_weights) {
-  add(hits(scores, labels), sample_weights);
+  const Tensor right = hits(scores, labels);
+  if (!ignored_) return add(right, sample_weights);
+  const Tensor counted =
+      not_equal(cast(labels, DType::kI64), scalar(static_cast<double>(*ignored_), DType::kI64));
+  add_weighted(right, cast(counted, DType::kF64) * weight_column(sample_weights, labels.shape(), "accuracy"));
 }
 
 void CategoricalAccuracy::update(const Tensor& scores, const Tensor& targets, const Tensor& sample_weights) {

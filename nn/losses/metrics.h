@@ -7,6 +7,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -62,6 +63,8 @@ class MeanMetric : public Metric {
   explicit MeanMetric(Finish finish = Finish::kMean);
   /// Adds `values` of any shape, (N, ...) where weights are given. Throws kShapeMismatch.
   void add(const Tensor& values, const Tensor& sample_weights);
+  /// Adds values that each have a weight, of the same shape.
+  void add_weighted(const Tensor& values, const Tensor& weights);
 
  private:
   Finish finish_;
@@ -85,11 +88,15 @@ class BinaryAccuracy : public MeanMetric {
 };
 
 /// The share of rows whose largest score is the label's. scores (logits or probabilities): (N, ..., classes),
-/// labels: (N, ...) i32 or i64.
+/// labels: (N, ...) i32 or i64. Rows with the label `ignore_index` don't count, as in the losses.
 class SparseCategoricalAccuracy : public MeanMetric {
  public:
+  explicit SparseCategoricalAccuracy(std::optional<int64_t> ignore_index = {}) : ignored_(ignore_index) {}
   /// Throws kShapeMismatch, kDtypeMismatch.
   void update(const Tensor& scores, const Tensor& labels, const Tensor& sample_weights = {});
+
+ private:
+  std::optional<int64_t> ignored_;
 };
 /// The same for target distributions (N, ..., classes); the class with the largest target is the label.
 class CategoricalAccuracy : public MeanMetric {

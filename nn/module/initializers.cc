@@ -16,9 +16,11 @@ struct Streams {
   uint64_t next = 0;
   uint64_t process_calls = 0;  // of the process's seed when `seed` was set
 };
+/// Shared by all threads but those with a seed of their own.
 Streams& streams() {
-  static Streams instance;
-  return instance;
+  static Streams of_all;
+  thread_local Streams of_thread;
+  return thread_has_seed() ? of_thread : of_all;
 }
 
 }  // namespace

@@ -69,7 +69,8 @@ AttentionShape attention_shape(const OpCall& call, size_t others) {
   if (s.masked) {
     const TensorSpec expected{DType::kBool, {s.batch, s.keys}};
     require(call.inputs[heads + others] == expected, ErrorCode::kShapeMismatch, where,
-            "the key mask must be {}, got {}", expected.str(), call.inputs[heads + others].str());
+            "the key mask must be {}, got {}; a mask of queries and keys needs a leading axis: (1, T, S)",
+            expected.str(), call.inputs[heads + others].str());
   }
   return s;
 }

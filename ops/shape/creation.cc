@@ -120,6 +120,11 @@ Tensor from_vector(const Shape& shape, const std::vector<double>& values, DType 
 
 Tensor constant(const Tensor& tensor) {
   const ErrorScope scope("constant");
+  require(
+      !tensor.is_value(), ErrorCode::kCaptureViolation, "constant",
+      "{} is a value of the graph being captured, which has no content yet; compute the content outside of "
+      "the captured function, or leave constant() out: results of constants alone are folded",
+      tensor.spec().str());
   require(tensor.contiguous(), ErrorCode::kInvalidArgument, "constant",
           "{} is strided; make it contiguous() first", tensor.spec().str());
   Tensor result = graph::internal::copy_now(tensor);

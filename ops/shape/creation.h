@@ -44,7 +44,7 @@ Tensor from_vector(const Shape& shape, const std::vector<T>& values) {
 }
 
 /// Returns a constant with the content of `tensor`, on its device. Graphs may fold it, and it can't be
-/// assigned. Throws kInvalidArgument for a strided tensor.
+/// assigned. Throws kInvalidArgument for a strided tensor, kCaptureViolation for a value of a graph.
 Tensor constant(const Tensor& tensor);
 
 namespace internal {

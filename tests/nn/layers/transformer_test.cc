@@ -88,6 +88,12 @@ TEST_F(RotaryPositions, AreThoseOfPyTorch) {
                 [](In in) { return rotary_embedding(in[0], {}, {.interleaved = true}); });
 }
 
+TEST(SinusoidalPositions, InACapturedFunction) {
+  auto added = capture([](const Tensor& x) { return x + sinusoidal_positions(3, 4); });
+  const Tensor x = random_normal({3, 4});
+  EXPECT_EQ(added(x).to_vector(), (x + sinusoidal_positions(3, 4)).to_vector());
+}
+
 TEST_F(RotaryPositions, MayBeGiven) {
   const Tensor x = arrays_.at("rotary.x0");  // (2, 5, 3, 6)
   const Tensor whole = rotary_embedding(x);

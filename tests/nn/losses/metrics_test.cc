@@ -31,6 +31,16 @@ TEST(Metrics, AccuracyCountsRows) {
   EXPECT_EQ(accuracy.result(), 0.5);
 }
 
+TEST(Metrics, AccuracyLeavesIgnoredLabelsOut) {
+  const Tensor scores = from_vector({2, 3, 2}, {1, 0, 1, 0, 0, 1, 1, 0, 0, 1, 0, 1});  // 0 0 1, 0 1 1
+  const Tensor labels = from_vector({2, 3}, {0, 1, -100, 0, -100, 1}, DType::kI64);
+  SparseCategoricalAccuracy accuracy(-100), weighted(-100);
+  accuracy.update(scores, labels);
+  EXPECT_DOUBLE_EQ(accuracy.result(), 3. / 4);
+  weighted.update(scores, labels, from_vector({2}, {1, 3}));
+  EXPECT_DOUBLE_EQ(weighted.result(), (1. + 3 + 3) / (1 + 1 + 3 + 3));
+}
+
 TEST(Metrics, ErrorsOverUnequalBatches) {
   Mean mean;
   MeanAbsoluteError absolute;
