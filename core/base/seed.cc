@@ -1,6 +1,10 @@
 #include "isochron/core/base/seed.h"
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <mutex>
+#include <optional>
 
 #include "isochron/core/base/hash.h"
 #include "isochron/core/base/rng.h"
@@ -17,6 +21,8 @@ Holder& holder() {
   return instance;
 }
 
+thread_local std::optional<ProcessSeed> t_seed;  // of threads other than the main thread
+
 /// 64 random bits for a pair of numbers.
 uint64_t random_bits(uint64_t seed, uint64_t a, uint64_t b) {
   const PhiloxBlock block = philox4x32({static_cast<uint32_t>(a), static_cast<uint32_t>(a >> 32),
@@ -27,7 +33,15 @@ uint64_t random_bits(uint64_t seed, uint64_t a, uint64_t b) {
 
 }  // namespace
 
+bool is_main_thread() {
+  thread_local const bool main = ::syscall(SYS_gettid) == ::getpid();
+  return main;
+}
+
+bool thread_has_seed() { return t_seed.has_value(); }
+
 ProcessSeed process_seed() {
+  if (t_seed) return *t_seed;
   const std::lock_guard lock(holder().mutex);
   return holder().seed;
 }
@@ -35,6 +49,7 @@ ProcessSeed process_seed() {
 void set_process_seed(uint64_t seed) {
   const std::lock_guard lock(holder().mutex);
   holder().seed = {seed, holder().seed.calls + 1};
+  if (!is_main_thread()) t_seed = holder().seed;
 }
 
 uint64_t derived_seed(uint64_t seed, std::string_view stream) {

@@ -12,9 +12,13 @@ struct ProcessSeed {
   uint64_t value = 0;
   uint64_t calls = 0;  // calls of set_process_seed so far; 0: no seed was set
 };
+/// That of this thread, if it has set one and isn't the main thread; otherwise the newest that was set.
 ProcessSeed process_seed();
 /// For `random::set_seed`. Any thread may call it.
 void set_process_seed(uint64_t seed);
+bool is_main_thread();
+/// Whether this thread isn't the main thread and has set a seed.
+bool thread_has_seed();
 
 /// A seed for the stream of this name; streams of different names or seeds are independent.
 uint64_t derived_seed(uint64_t seed, std::string_view stream);

@@ -1,6 +1,7 @@
 #include "isochron/ops/random/random.h"
 
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <span>
 
@@ -266,6 +267,13 @@ Tensor Generator::advance() {
 
 namespace {
 
+/// Of a thread other than the main thread: a stream of its own, in the order in which threads first draw.
+Generator& generator_of_thread() {
+  static std::atomic<uint64_t> threads{0};
+  thread_local Generator generator(derived_seed(process_seed().value, fmt::format("thread {}", ++threads)));
+  return generator;
+}
+
 /// In the function of a map: of the element that it makes.
 Generator& generator_of(const ElementDraws& draws) {
   thread_local Generator generator;
@@ -284,6 +292,7 @@ Generator& default_generator() {
         "Generator");
     return generator_of(*draws);
   }
+  if (!is_main_thread()) return generator_of_thread();
   static auto* const generator = new Generator(0);
   return *generator;
 }

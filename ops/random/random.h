@@ -12,7 +12,7 @@ namespace random {
 /// A stream of draws. Its state is a variable, {seed, step} in i64. An eager draw advances the step, and so
 /// does each replay of a capture that draws: by one, regardless of the number of its draws, which are
 /// distinguished by their order in the trace. Equal states give equal draws. Not for use by two threads at a
-/// time.
+/// time. Make it outside of captured functions: one that is made in a trace starts over with every signature.
 class Generator {
  public:
   explicit Generator(uint64_t seed = 0);
@@ -39,15 +39,20 @@ class Generator {
   Tensor state_;
 };
 
-/// The generator that draws use by default. In the function of a Dataset's map, it is one of the element
-/// being made: the numbers depend on the seed, the stage, the epoch and the element alone, so they are the
-/// same with any number of workers, and nothing is taken from the stream of the training thread.
+/// The generator that draws use by default. Each thread has its own, so several can train at a time. That of
+/// another thread than the main one has a stream derived from the seed and the order in which threads first
+/// draw, or after set_seed in this thread, the stream that the main thread has after the same call. In the
+/// function of a Dataset's map, it is one of the element being made: the numbers depend on the seed, the
+/// stage, the epoch and the element alone, so they are the same with any number of workers, and nothing is
+/// taken from the stream of the training thread.
 Generator& default_generator();
 /// The single seed of a program. Seeds `default_generator()` and, by streams derived from it, everything else
 /// that draws and has no seed of its own: the initial weights of layers built from now on
 /// (nn/module/initializers.h), the order of datasets, random ops in their maps, and the noise of optimizers
 /// made from now on, functions of images (data/images/image_ops.h) and nn::generate. Without a call, each of
-/// these starts with seed 0.
+/// these starts with seed 0. In another thread than the main one, it also gives this thread initial weights
+/// and orders of its own, so that programs which train in several threads, with a call in each, are
+/// reproducible; random ops in maps, which run in threads of the pipeline, follow the newest call of any.
 void set_seed(uint64_t seed);
 
 }  // namespace random

@@ -14,8 +14,9 @@ Tensor random_integers(const Shape& shape, int64_t low, int64_t high,
 Tensor random_permutation(int64_t count, random::Generator& generator = random::default_generator());
 /// An index along the last axis for each row of `logits`, drawn with the probabilities softmax(logits), by
 /// the Gumbel-max trick (Gumbel 1954). logits: (..., C), floating; result (...), i64. A class whose logit is
-/// -infinity is never drawn, unless all are. f32 logits are accurate to probabilities of about 1e-7. Throws
-/// kDtypeMismatch, kShapeMismatch for a scalar or C = 0.
+/// -infinity is never drawn, unless all are. A row with NaN gives class 0 (check_numerics finds it). f32
+/// logits are accurate to probabilities of about 1e-7. Throws kDtypeMismatch, kShapeMismatch for a scalar or
+/// C = 0.
 Tensor random_categorical(const Tensor& logits, random::Generator& generator = random::default_generator());
 
 }  // namespace isochron
