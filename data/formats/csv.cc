@@ -55,6 +55,8 @@ CsvReader::CsvReader(const std::filesystem::path& path, const CsvOptions& option
     : options_(options),
       stream_(path, {.limit_bytes = options.limit_bytes}),
       scanner_(stream_, options.separator, options.max_row_bytes) {
+  require(options_.dtype == DType::kF64 || options_.dtype == DType::kF32, ErrorCode::kInvalidArgument,
+          stream_.where(), "CSV files are read as f64 or f32, not as {}", dtype_name(options_.dtype));
   if (options_.header && scanner_.next_row()) read_header();
   first_row_ = scanner_.position();
   waiting_ = scanner_.next_row();
@@ -141,13 +143,16 @@ double CsvReader::category(size_t column) const {
   const auto& places = categories_.at(column);
   if (const auto found = places.find(text); found != places.end()) return found->second;
   if (is_missing(text, options_)) return missing_value(column, "a category");
+  if (options_.unknown_categories) return static_cast<double>(places.size());
   std::vector<std::string> some;
   for (const auto& [known, place] : places) {
     if (some.size() < 5) some.push_back("'" + shown(known) + "'");
   }
   fail(ErrorCode::kBadFormat, stream_.where(),
-       "line {}, column {}: '{}' is none of the {} categories of this column: {}{}", scanner_.line(),
-       column + 1, shown(text), places.size(), fmt::join(some, ", "),
+       "line {}, column {}: '{}' is none of the {} categories of this column: {}{}; unknown_categories gives "
+       "such "
+       "texts a number of their own",
+       scanner_.line(), column + 1, shown(text), places.size(), fmt::join(some, ", "),
        places.size() > some.size() ? ", ..." : "");
 }
 
@@ -172,7 +177,8 @@ double CsvReader::number(size_t column) const {
          line == 1 ? "; is the first row a header?"
                    : "; CsvOptions takes columns of text as categories, and texts for missing values");
   }
-  if (!std::isfinite(value) && !options_.allow_non_finite) {
+  const bool finite = std::isfinite(options_.dtype == DType::kF32 ? static_cast<float>(value) : value);
+  if (!finite && !options_.allow_non_finite) {
     fail(ErrorCode::kBadFormat, where, "line {}, column {}: expected a finite number, got '{}'", line,
          column + 1, shown(text));
   }
@@ -226,14 +232,20 @@ CsvTable read_csv(const std::filesystem::path& path, const CsvOptions& options) 
     }
     if (!reader.next({blocks.back().get() + rows % block_rows * columns, columns})) break;
   }
-  table.values = empty({DType::kF64, {static_cast<int64_t>(rows), static_cast<int64_t>(columns)}}, "csv");
+  table.values = empty({options.dtype, {static_cast<int64_t>(rows), static_cast<int64_t>(columns)}}, "csv");
   std::byte* to = table.values.raw();
   for (size_t copied = 0, at = 0; copied < rows;
        ++at) {  // block by block, so that no content is in memory twice
     const size_t count = std::min(block_rows, rows - copied);
-    std::memcpy(to, blocks[at].get(), count * row_bytes);
+    const std::span numbers(blocks[at].get(), count * columns);
+    if (options.dtype == DType::kF64) {
+      std::memcpy(to, numbers.data(), numbers.size_bytes());
+    } else {
+      std::ranges::transform(numbers, reinterpret_cast<float*>(to),
+                             [](double x) { return static_cast<float>(x); });
+    }
     blocks[at].reset();
-    to += count * row_bytes;
+    to += numbers.size() * dtype_size(options.dtype);
     copied += count;
   }
   return table;

@@ -29,13 +29,17 @@ struct CsvOptions {
   /// Columns of text, by name or number as above: each field becomes the place of its text in the column's
   /// list, from 0. csv_categories() makes such a list.
   std::map<std::string, std::vector<std::string>> categories = {};
+  /// Whether a text that isn't in its column's list becomes the number behind the last, instead of an error.
+  bool unknown_categories = false;
+  /// Of the tensors that read_csv and from_csv give: kF64 or kF32.
+  DType dtype = DType::kF64;
   size_t max_row_bytes = size_t{1} << 20;
   size_t limit_bytes = size_t{1} << 32;  // refuse files larger than this, after decompression too
 };
 
 struct CsvTable {
   std::vector<std::string> names;  // one per selected column; empty without a header
-  Tensor values;                   // f64 (rows, columns)
+  Tensor values;                   // (rows, columns), of CsvOptions::dtype
   std::string where;               // the file, for messages
 
   int64_t rows() const { return values.extent(0); }
@@ -49,7 +53,7 @@ struct CsvTable {
 /// line and column for a short or long row, text instead of a number, a text that isn't among a column's
 /// categories, a missing value, an open quote, a row beyond max_row_bytes, no row at all, no such column,
 /// damaged gzip, or NaN and infinities unless allowed; kInvalidArgument for a list of categories with a text
-/// twice or of a column that isn't read; kOutOfMemory for a table beyond the memory budget
+/// twice or of a column that isn't read, or another dtype; kOutOfMemory for a table beyond the memory budget
 /// (data/element/pipeline_memory.h). There is no partial result.
 CsvTable read_csv(const std::filesystem::path& path, const CsvOptions& options = {});
 

@@ -90,7 +90,7 @@ const Element& ElementBuilder::fill(std::span<const int64_t> indices, const Posi
     if (!map.results[form].matches(result_)) {
       fail(ErrorCode::kShapeMismatch, fmt::format("map (stage {})", map.number),
            "element {} of epoch {}, row {}: expected {}, got {}; a map function gives every element the same "
-           "names and signature",
+           "names and signature; for extents that vary, give MapOptions::result with kAnyExtent",
            position.element, position.epoch, position.row, map.results[form].str(), result_.str());
     }
   }

@@ -195,6 +195,7 @@ struct CsvFormat {
   CsvOptions options;
   size_t columns;
   std::vector<std::string> names;  // of the first file; empty without a header
+  std::vector<double> row = {};
 
   std::unique_ptr<Reader> open(const std::filesystem::path& path) const {
     auto reader = std::make_unique<Reader>(path, options);
@@ -206,7 +207,12 @@ struct CsvFormat {
     return reader;
   }
   bool next(Reader& reader, const std::filesystem::path&, ElementBuffer& buffer) {
-    return reader.next({reinterpret_cast<double*>(buffer.room(0)), columns});
+    std::byte* const to = buffer.room(0);
+    if (options.dtype == DType::kF64) return reader.next({reinterpret_cast<double*>(to), columns});
+    row.resize(columns);
+    if (!reader.next(row)) return false;
+    std::ranges::transform(row, reinterpret_cast<float*>(to), [](double x) { return static_cast<float>(x); });
+    return true;
   }
   static void save(StateWriter& state, const Reader& reader) {
     const CsvPosition position = reader.position();
@@ -224,6 +230,8 @@ struct CsvFormat {
   void add_to(Fingerprint& print) const {
     print.add(static_cast<int64_t>(options.header)).add(static_cast<int64_t>(options.separator));
     print.add(static_cast<int64_t>(options.missing));
+    if (options.dtype != DType::kF64) print.add("f32");
+    if (options.unknown_categories) print.add("unknown");
     for (const std::string& column : options.columns) print.add(column);
     for (const std::string& text : options.missing_texts) print.add("missing").add(text);
     for (const auto& [column, texts] : options.categories) {
@@ -360,7 +368,7 @@ Dataset from_csv(Paths files, const CsvOptions& options) {
   const CsvReader first(files[0], options);
   const size_t columns = first.columns();
   CsvFormat format{options, columns, first.names()};
-  return over_files(std::move(files), {{"row"}, {{DType::kF64, {static_cast<int64_t>(columns)}}}},
+  return over_files(std::move(files), {{"row"}, {{options.dtype, {static_cast<int64_t>(columns)}}}},
                     std::move(format));
 }
 

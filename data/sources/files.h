@@ -29,7 +29,7 @@ Dataset from_examples(Paths files, const std::vector<FeatureSpec>& features,
 /// The lines of text files: "line", u8 (bytes), the number of which varies.
 Dataset from_text_lines(Paths files, const TextLineOptions& options = {});
 /// The rows of CSV files, which have the same columns, as numbers (those of CsvOptions::categories as the
-/// places of their texts): "row", f64 (columns). Reads as far as the first row of
+/// places of their texts): "row", (columns) of CsvOptions::dtype. Reads as far as the first row of
 /// the first file, to learn their number.
 Dataset from_csv(Paths files, const CsvOptions& options = {});
 

@@ -76,9 +76,20 @@ TEST_F(Csv, TextsOfACategoryBecomeNumbers) {
                "line 2, column 3: no value, expected a number");
   EXPECT_ERROR(read("id,city,size\n1,Oslo,3\n", options), ErrorCode::kBadFormat,
                "line 2, column 2: 'Oslo' is none of the 2 categories of this column: 'New York', 'Rome'");
+  options.unknown_categories = true;
+  EXPECT_THAT(read("id,city,size\n1,Oslo,3\n2,New York,4\n", options).values.to_vector(),
+              ElementsAre(2, 3, 1, 4));
   EXPECT_THAT(read("a;1\nb;2\n", {.separator = ';', .categories = {{"0", {"b", "a"}}}}).values.to_vector(),
               ElementsAre(1, 1, 0, 2))
       << "columns without names have numbers";
+}
+
+TEST_F(Csv, ReadsIntoTheDtypeThatIsAskedFor) {
+  const CsvTable table = read("0.1,2\n3,16777217\n", {.dtype = DType::kF32});
+  EXPECT_EQ(table.values.spec(), (TensorSpec{DType::kF32, {2, 2}}));
+  EXPECT_THAT(table.values.to_vector(), ElementsAre(0.1F, 2, 3, 16777216));
+  EXPECT_ERROR(read("1e39\n", {.dtype = DType::kF32}), ErrorCode::kBadFormat, "expected a finite number");
+  EXPECT_ERROR(read("1\n", {.dtype = DType::kI64}), ErrorCode::kInvalidArgument, "as f64 or f32, not as i64");
 }
 
 TEST_F(Csv, CategoriesMustFitTheFile) {

@@ -130,6 +130,10 @@ TEST(FromCsv, GivesTheNumbersOfRows) {
   Dataset rows = make();
   EXPECT_THAT(epoch_of(rows), ElementsAre(ElementsAre(3, 1), ElementsAre(6, 4), ElementsAre(9, 7)));
   expect_resumes(make);
+  Dataset narrow = from_csv({folder / "a.csv", folder / "b.csv"}, {.header = true, .dtype = DType::kF32});
+  EXPECT_EQ(narrow.signatures().front()[0], (TensorSpec{DType::kF32, {3}}));
+  EXPECT_THAT(epoch_of(narrow),
+              ElementsAre(ElementsAre(1, 2, 3), ElementsAre(4, 5, 6), ElementsAre(7, 8, 9)));
   auto counted = make().cache().batch(2);
   EXPECT_THAT(epoch_of(counted), ElementsAre(ElementsAre(3, 1, 6, 4), ElementsAre(9, 7)));
   Dataset different = from_csv({folder / "a.csv", folder / "c.csv"}, {.header = true});
@@ -154,6 +158,9 @@ TEST(Fingerprints, TellOptionsApart) {
   marked.missing_texts = {"NA"};
   named.categories = {{"x", {"1", "4"}}};
   renamed.categories = {{"x", {"4", "1"}}};
+  CsvOptions narrow = x;
+  narrow.dtype = DType::kF32;
+  EXPECT_NE(csv(x), csv(narrow));
   EXPECT_NE(csv(x), csv(marked));
   EXPECT_NE(csv(x), csv(named));
   EXPECT_NE(csv(named), csv(renamed));
