@@ -102,20 +102,22 @@ double change_of_level(std::span<const double> values, double before) {
   return std::fabs(low) < std::fabs(high) ? low : high;
 }
 
-/// The clearest step beyond the bound that is followed by at least two values and by at most half of them. A
-/// trend sees few of the pairs across such a step. A single value may be an outlier, and so may some of the
-/// earlier ones. The test is Mann and Whitney's U ("On a Test of Whether one of Two Random Variables is
-/// Stochastically Larger than the Other", Annals of Mathematical Statistics 18, 1947), approximately normal.
-/// By chance, a step at a given place occurs once in a hundred times; with few values, if the last two lie
-/// beyond all earlier ones, up to three times.
-std::optional<LateStep> late_step(std::span<const double> values, double bound) {
+/// The clearest step beyond the bound that at least two values follow and at least three precede; of steps
+/// that part all values before from all behind, that one. A trend sees few of the pairs across a step near an
+/// end. A single value may be an outlier, and so may some of the earlier ones. Unless `falls_early`, a fall
+/// that more than half of the values follow doesn't count: a run may settle. The test is Mann and Whitney's U
+/// ("On a Test of Whether one of Two Random Variables is Stochastically Larger than the Other", Annals of
+/// Mathematical Statistics 18, 1947), approximately normal. By chance, a step at a given place occurs once in
+/// a hundred times; with few values, if the last two lie beyond all earlier ones, up to three times.
+std::optional<LateStep> late_step(std::span<const double> values, double bound, bool falls_early) {
   constexpr double kDeviations = 2.33;
-  double clearest = 0;  // in deviations
+  constexpr size_t kFewestBefore = 3, kFewestBehind = 2;
+  std::pair<bool, double> clearest;  // whether all values are parted, and by how much; else deviations
   std::optional<LateStep> found;
-  for (size_t m = 2; m <= values.size() / 2; ++m) {
+  for (size_t m = kFewestBehind; m + kFewestBefore <= values.size(); ++m) {
     const auto rest = values.first(values.size() - m), last = values.last(m);
     const double change = change_of_level(last, median(rest));
-    if (std::fabs(change) <= bound) continue;
+    if (std::fabs(change) <= bound || (change < 0 && !falls_early && 2 * m > values.size())) continue;
     double above = 0;  // pairs whose later value is larger
     for (const double later : last) {
       for (const double earlier : rest) above += later > earlier ? 1 : later == earlier ? 0.5 : 0;
@@ -126,17 +128,27 @@ std::optional<LateStep> late_step(std::span<const double> values, double bound) 
     const double apart = std::copysign(1.0, change) * off;
     const bool all = apart == 0.5 * of_last * of_rest;
     const double deviations = apart / deviation;
-    if (deviations <= clearest || !(all || deviations > kDeviations)) continue;
-    clearest = deviations;
+    const auto& [lower, higher] = change > 0 ? std::pair(rest, last) : std::pair(last, rest);
+    const std::pair<bool, double> clear(
+        all, all ? std::ranges::min(higher) / std::ranges::max(lower) : deviations);
+    if (clear <= clearest || !(all || deviations > kDeviations)) continue;
+    clearest = clear;
     found = LateStep{m, change};
   }
   return found;
 }
 
+/// A verdict of flat becomes inconclusive; one that is inconclusive already names the step.
 void doubt_late_step(FlatnessVerdict& verdict, std::span<const double> values) {
-  if (verdict.kind != Flatness::kFlat) return;
-  const std::optional<LateStep> step = late_step(values, verdict.bound);
+  if (verdict.kind != Flatness::kFlat && verdict.kind != Flatness::kInconclusive) return;
+  const std::optional<LateStep> step =
+      late_step(values, verdict.bound, verdict.kind == Flatness::kInconclusive);
   if (!step) return;
+  if (verdict.kind == Flatness::kInconclusive) {
+    verdict.reason = fmt::format("the last {} values differ by {} from those before; of the trend, {}",
+                                 step->values, percent(step->change), verdict.reason);
+    return;
+  }
   constexpr double kLonger = 2;  // where the step lasts, it is in the middle then
   doubt(verdict,
         fmt::format("the last {} values differ by {} from those before, which a trend over so few values "

@@ -125,6 +125,21 @@ TEST(FewValues, OneOutlierDecidesNothing) {
   }
 }
 
+TEST(FewValues, AStepIsNamedWhereverItIs) {
+  Rng rng(11);
+  for (const size_t before : {15, 30, 45}) {
+    std::vector<double> values(60);
+    for (size_t i = 0; i < 60; ++i) values[i] = (i < before ? 1 : 1.5) * (1 + 0.005 * rng.normal());
+    const FlatnessVerdict verdict = judge_few_values(values);
+    EXPECT_EQ(verdict.kind, Flatness::kInconclusive);
+    EXPECT_THAT(verdict.reason,
+                testing::StartsWith(fmt::format("the last {} values differ by +", 60 - before)));
+  }
+  std::vector<double> settles(60, 1.0);
+  for (size_t i = 0; i < 12; ++i) settles[i] = 1.5;
+  EXPECT_EQ(judge_few_values(settles).kind, Flatness::kFlat) << "a fall at the beginning";
+}
+
 TEST(FewValues, AStepLateInTheRunIsNotFlat) {
   Rng rng(7);
   for (const size_t n : {20, 30, 40, 63}) {
