@@ -1,5 +1,6 @@
 #include "isochron/apps/process.h"
 
+#include <execinfo.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -120,7 +121,11 @@ void begin_process() {
   stack.ss_sp = g_handler_stack.data();
   stack.ss_size = g_handler_stack.size();
   ::sigaltstack(&stack, nullptr);
-  for (const int signal : {SIGSEGV, SIGBUS}) handle(signal, end_by_fault, SA_ONSTACK);
+  for (const int signal : {SIGSEGV, SIGBUS, SIGABRT}) handle(signal, end_by_fault, SA_ONSTACK);
+  // Loads what glibc unwinds with: the end of a thread needs it, and aborts if there is no memory for it
+  // then.
+  void* frame = nullptr;
+  static_cast<void>(::backtrace(&frame, 1));
   escape_standard_streams(end_unread);
 }
 

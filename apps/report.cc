@@ -72,6 +72,14 @@ std::vector<std::filesystem::path> runs_within(const std::filesystem::path& path
   return folders;
 }
 
+/// A run writes run.json at its end, after live.json.
+bool later_run_is_unfinished(const std::filesystem::path& folder) {
+  std::error_code missing;
+  const auto live = std::filesystem::last_write_time(folder / train::kLiveFile, missing);
+  return !missing && live > std::filesystem::last_write_time(folder / observe::kRunRecordFile, missing) &&
+         !missing;
+}
+
 void report_one(const ReportOptions& options) {
   const std::vector<std::filesystem::path> runs = runs_within(options.path);
   require(
@@ -82,6 +90,11 @@ void report_one(const ReportOptions& options) {
   const std::vector<RunReport> reports = reports_of(record);
   require(!reports.empty(), ErrorCode::kBadFormat, options.path.string(), "contains no run");
   fmt::print("{}\n\n{}", record.title, observe::summary_text(reports));
+  if (later_run_is_unfinished(options.path))
+    fmt::print(
+        "note: {} is newer than {}: a later run in this folder is still running or was killed; this is "
+        "the run before it\n",
+        train::kLiveFile, observe::kRunRecordFile);
   if (!options.json.empty()) {
     std::string list;
     for (const RunReport& report : reports) list += (list.empty() ? "" : ",\n") + to_json(report);

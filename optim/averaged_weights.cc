@@ -12,6 +12,8 @@ AveragedWeights::AveragedWeights(Optimizer& optimizer) : live_(optimizer.average
   optimizer.require_here();
   require(graph::Capture::current() == nullptr, ErrorCode::kCaptureViolation, "averaged weights",
           "they would be exchanged at every replay; call it between steps");
+  require(live_.value() == 0, ErrorCode::kInvalidArgument, "averaged weights",
+          "others stand in for the parameters already; end their scope first");
   require(optimizer.options_.average_decay > 0, ErrorCode::kInvalidArgument, "averaged weights",
           "the optimizer keeps none; set average_decay in its step options");
   for (const Optimizer::Entry& entry : optimizer.entries_)

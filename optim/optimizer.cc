@@ -39,7 +39,7 @@ std::vector<Variable> trainable_of(std::span<const Variable> parameters) {
   }
   require(!result.empty(), ErrorCode::kInvalidArgument, "optimizer",
           "none of the {} parameters is trainable; a model builds its parameters at its first call, so list "
-          "them after it",
+          "them after it, in a statement of its own: C++ may evaluate the arguments of one call in any order",
           parameters.size());
   return result;
 }
@@ -396,11 +396,12 @@ const Optimizer::Entry& Optimizer::entry_of(const Variable& parameter, size_t hi
   if (hint < entries_.size() && entries_[hint].parameter == parameter) return entries_[hint];
   const auto found = std::find_if(entries_.begin(), entries_.end(),
                                   [&](const Entry& entry) { return entry.parameter == parameter; });
-  require(found != entries_.end(), ErrorCode::kInvalidArgument, "optimizer",
-          "parameter '{}' was not among the {} that the first step updated: it was left out then, or frozen; "
-          "give "
-          "all of them to the first step and freeze some after it, or make a new optimizer",
-          parameter.name(), entries_.size());
+  require(
+      found != entries_.end(), ErrorCode::kInvalidArgument, "optimizer",
+      "parameter '{}' was not among the {} that the first step updated: it was left out then, or frozen, "
+      "or its layer is made anew within a captured function; call prepare() with all parameters before you "
+      "freeze some, make layers outside of captured functions, or make a new optimizer",
+      parameter.name(), entries_.size());
   return *found;
 }
 

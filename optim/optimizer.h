@@ -227,8 +227,8 @@ class Optimizer {
 /// While it lives, every parameter of the optimizer holds its average (StepOptions::average_decay), and the
 /// average holds the parameter. For evaluating, predicting or saving; a step during this time throws
 /// kInvalidArgument and changes nothing. Captured functions see the swapped contents without a new capture;
-/// on the CPU the swap allocates nothing. Throws kInvalidArgument if no averages are kept, kCaptureViolation
-/// in a capture.
+/// on the CPU the swap allocates nothing. Throws kInvalidArgument if no averages are kept or others live,
+/// kCaptureViolation in a capture.
 class AveragedWeights {
  public:
   explicit AveragedWeights(Optimizer& optimizer);

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <fstream>
 #include <system_error>
 #include <thread>
@@ -215,6 +216,15 @@ TEST_F(Process, NothingThatATerminalActsOnIsPrinted) {
   EXPECT_THAT(reported.text, AllOf(IsHarmless(), Not(HasSubstr("\nforged"))));
   const std::string buffers = write("buffers.csv", "id,lower,upper,size\n" + evil + ",0,2,64\n").string();
   EXPECT_THAT(run_isochron("plan " + buffers).text, IsHarmless());
+}
+
+TEST_F(Process, ReportTellsThatALaterRunDidNotEnd) {
+  ASSERT_EQ(run_isochron("train regress --epochs 1 --steps 9 --out " + path("ran")).status, 0);
+  EXPECT_THAT(run_isochron("report " + path("ran")).text, Not(HasSubstr("is newer")));
+  const fs::path live = folder_ / "ran" / "live.json";  // as a run that was killed leaves it
+  fs::last_write_time(live, fs::last_write_time(folder_ / "ran" / "run.json") + std::chrono::seconds(1));
+  EXPECT_THAT(run_isochron("report " + path("ran")),
+              Ends(0, "note: live.json is newer than run.json: a later run in this folder is still running"));
 }
 
 TEST_F(Process, WatchShowsNoMoreOfAFileThanFitsAScreen) {

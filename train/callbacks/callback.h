@@ -159,6 +159,7 @@ class LambdaCallback : public Callback {
     std::function<std::string()> state = {};
     std::function<void(const std::string& state)> restore = {};
     bool first_rank_only = false;  // see Callback
+    std::string kind = "lambda";   // see Callback; callbacks of the same kind are told apart by their order
   };
   explicit LambdaCallback(Functions functions) : functions_(std::move(functions)) {}
 
@@ -170,7 +171,7 @@ class LambdaCallback : public Callback {
   void on_train_end(RunState& run) override;
   std::string state() const override;
   void restore(const RunState& run, const std::string& state) override;
-  std::string_view kind() const override { return "lambda"; }
+  std::string_view kind() const override { return functions_.kind; }
 
  private:
   Functions functions_;

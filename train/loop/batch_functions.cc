@@ -49,16 +49,19 @@ BatchFunctions supervised(nn::Module& model, Loss loss, optim::Optimizer& optimi
     require(std::isfinite(weight) && weight >= 0, ErrorCode::kInvalidArgument, "train",
             "a class weight is {}, expected a finite number >= 0", weight);
   }
+  for (const NamedMetric& entry : metrics) {
+    require(static_cast<bool>(entry.update), ErrorCode::kInvalidArgument, "train",
+            "metric '{}' has no function that updates it; make it by train::metric(name, values)",
+            entry.name);
+  }
   SampleWeighting of_samples = weighting;
   of_samples.class_weights.clear();
   const auto forward = [&model, loss, metrics](const data::Element& batch, const SampleWeighting& applied) {
     require(batch.size() >= 2, ErrorCode::kInvalidArgument, "train",
             "a batch must hold inputs and targets, got {}", batch.str());
-    const bool weighed = applied.from_batch && batch.size() > 2 && batch.name(2) == "valid";
-    require(
-        !batch.contains("valid") || weighed, ErrorCode::kUnsupported, "train",
-        "batches mark padded rows in 'valid', but the loss would count those rows; use drop_remainder in "
-        "place of pad_remainder, or pass 'valid' as sample weights: element 2 of a batch, with from_batch");
+    require(!batch.contains("valid"), ErrorCode::kUnsupported, "train",
+            "batches mark padded rows in 'valid', but loss, metrics and predictions would count those rows; "
+            "leave pad_remainder out: a smaller last batch has a plan of its own, which is made once");
     const Tensor prediction = model(batch[0]);
     for (const NamedMetric& entry : metrics) entry.update(prediction, batch[1]);
     return loss(prediction, batch[1], weights_of_samples(batch, applied, prediction));

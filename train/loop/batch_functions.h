@@ -106,8 +106,7 @@ struct SampleWeighting {
 };
 
 /// The usual functions: element 0 of a batch goes through `model`, element 1 is the target. All three must
-/// outlive the result. Batches that mark padding by 'valid' are refused (kUnsupported), unless 'valid' is
-/// used as their weights.
+/// outlive the result. Batches that mark padded rows by 'valid' are refused (kUnsupported).
 BatchFunctions supervised(nn::Module& model, Loss loss, optim::Optimizer& optimizer,
                           std::vector<NamedMetric> metrics = {}, SampleWeighting weighting = {});
 

@@ -120,6 +120,8 @@ class Trainer::CallScope {
         outermost_ || none == self, ErrorCode::kInvalidArgument, where,
         "called while another thread's call runs; a Trainer runs one call at a time: give each thread its "
         "own, or order the calls");
+    if (!trainer.functions_.device.is_cpu())  // of this thread; on the CPU it is there
+      random::default_generator().move_to(trainer.functions_.device);
   }
   ~CallScope() {
     if (outermost_) trainer_.caller_ = std::thread::id();
@@ -148,7 +150,7 @@ History Trainer::fit(Batches data, const FitOptions& options) {
               functions_.optimizer == nullptr || functions_.optimizer->accumulate() == 1,
           ErrorCode::kUnsupported, "fit",
           "the number of batches isn't known, so the last group of micro-batches isn't either; set "
-          "steps_per_epoch, or cache() the dataset, which counts them");
+          "steps_per_epoch or, where all elements have one shape, cache() the dataset, which counts them");
   require(options.validation_frequency >= 1 && options.report_every >= 1, ErrorCode::kInvalidArgument, "fit",
           "validation_frequency and report_every must be >= 1, got {} and {}", options.validation_frequency,
           options.report_every);

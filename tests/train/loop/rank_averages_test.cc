@@ -7,6 +7,7 @@
 #include "isochron/nn/layers/normalization.h"
 #include "isochron/nn/losses/losses.h"
 #include "isochron/nn/module/sequential.h"
+#include "isochron/ops/random/random.h"
 #include "isochron/ops/shape/creation.h"
 #include "isochron/optim/optimizers.h"
 #include "isochron/train/loop/data_parallel.h"
@@ -95,6 +96,7 @@ TEST(DataParallelOfRanks, TellMapsThePlacesThatOneProcessTells) {
 /// A weight after two fits in a row; each takes `steps` batches, or one pass if `steps` is 0.
 std::vector<double> weights_after_two_fits(const Group& group, int accumulate, bool exact_sums,
                                            int64_t steps) {
+  random::set_seed(1);  // each rank is a thread
   std::vector<double> numbers(24);
   for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<double>(i * i % 17) / 17;
   auto batches = data::from_tensor_slices(from_vector({12, 2}, numbers), ones({12, 1}))
