@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "apps/command.h"
+#include "apps/handmade_scenario.h"
+#include "isochron/apps/compare/page.h"
 #include "support/temp_folder.h"
 
 namespace isochron::apps {
@@ -108,21 +110,36 @@ void expect_good(const std::string& browser, const std::filesystem::path& page, 
   }
 }
 
-TEST(Browser, ReadsThePagesOfTrainReportAndCompare) {
-  const std::string program = browser();
-  if (program.empty()) GTEST_SKIP() << "no chromium on this machine";
-  const TempFolder folder;
-  const std::string empty = output_of(headless(program, folder) + " --dump-dom about:blank 2>&1");
-  if (empty.find("<html>") == std::string::npos)
-    GTEST_SKIP() << "it opens no page on this machine:\n" << empty;
-  const std::string a = (folder.path() / "a").string(), b = (folder.path() / "b").string();
+/// Skips where no browser is installed or where it can't run.
+class Browser : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (program_.empty()) GTEST_SKIP() << "no chromium on this machine";
+    const std::string empty = output_of(headless(program_, folder_) + " --dump-dom about:blank 2>&1");
+    if (empty.find("<html>") == std::string::npos)
+      GTEST_SKIP() << "it opens no page on this machine:\n" << empty;
+  }
+
+  const std::string program_ = browser();
+  const TempFolder folder_;
+};
+
+TEST_F(Browser, ReadsThePagesOfTrainReportAndCompare) {
+  const std::string a = (folder_.path() / "a").string(), b = (folder_.path() / "b").string();
   ASSERT_THAT(run_isochron("train regress --epochs 20 --out " + a), Ends(0, ""));
   ASSERT_THAT(run_isochron("train regress --epochs 20 --batch 16 --out " + b), Ends(0, ""));
   ASSERT_THAT(run_isochron("report " + a + " " + b + " --out " + a + "/both.html"), Ends(0, ""));
-  expect_good(program, folder.path() / "a" / "report.html", "The time of an iteration is", folder);
-  expect_good(program, folder.path() / "a" / "both.html", "median step", folder);
+  expect_good(program_, folder_.path() / "a" / "report.html", "The time of an iteration is", folder_);
+  expect_good(program_, folder_.path() / "a" / "both.html", "median step", folder_);
   ASSERT_THAT(run_isochron("compare gpu-memory --iterations 300 --out " + b), Ends(0, ""));
-  expect_good(program, folder.path() / "b" / "report.html", "explicit collection", folder, /*answer=*/true);
+  expect_good(program_, folder_.path() / "b" / "report.html", "explicit collection", folder_);
+}
+
+TEST_F(Browser, TheFirstScreenOfComparesPageTellsWhatIsWrong) {
+  const HandmadeScenario handmade;
+  const std::filesystem::path page = folder_.path() / "report.html";
+  std::ofstream(page) << compare_page({&handmade.result, 1}, {});
+  expect_good(program_, page, "slows down from 118.0 us to 482.0 us", folder_, /*answer=*/true);
 }
 
 }  // namespace
