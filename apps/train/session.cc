@@ -161,7 +161,7 @@ void TrainSession::fit(train::Trainer& trainer, train::Batches data, train::FitO
   fit_options.recorder = &recorder_;
   fit_options.enforce_sealed = options_.enforce_sealed;
   if (counts_steps()) fit_options.steps_per_epoch = steps_per_epoch(data);
-  fit_options.finish_on_signals = !options_.checkpoint.empty() || optimizer_.group().size() > 1;
+  fit_options.finish_on_signals = true;
   steps_per_epoch_ = fit_options.steps_per_epoch;
   fit_options.settings = settings();
   add_callbacks(fit_options.callbacks);
@@ -179,19 +179,21 @@ void TrainSession::fit(train::Trainer& trainer, train::Batches data, train::FitO
   }
   write_trace();
   if (history_.interrupted_by != 0) {
-    std::string text = history_.stopped + "; nothing was saved, as no folder was named with --checkpoint";
-    if (options_.weights_only) {
-      text = fmt::format("{}; the weights so far are in {}", history_.stopped,
-                         (options_.checkpoint / kWeightsName).string());
-      if (first_rank()) save_weights();
-    } else if (!options_.checkpoint.empty()) {
-      text = fmt::format("{}; the run so far is saved in {}; continue with --resume", history_.stopped,
-                         options_.checkpoint.string());
-    }
+    const std::string text = fmt::format("{}; {}", history_.stopped, saved_text());
+    if (options_.weights_only && first_rank()) save_weights();
     judge({.title = "train " + options_.model + ", interrupted", .result = "Not tested: " + text + "."});
     throw Interrupted(history_.interrupted_by, text);
   }
   if (!options_.checkpoint.empty() && first_rank()) save_weights();
+}
+
+/// What an interrupted run has left to continue from.
+std::string TrainSession::saved_text() const {
+  if (options_.checkpoint.empty())
+    return "no weights were saved; a run with --checkpoint saves them and continues with --resume";
+  if (options_.weights_only)
+    return fmt::format("the weights so far are in {}", (options_.checkpoint / kWeightsName).string());
+  return fmt::format("the run so far is saved in {}; continue with --resume", options_.checkpoint.string());
 }
 
 /// How to continue after the device failed and everything unsaved was lost.

@@ -122,6 +122,7 @@ class TrainSession {
   bool takes_turns() const { return options_.twin != nullptr || options_.turns != nullptr; }
   /// If there is a twin, sets up the turns between it and this training.
   void run_beside_twin(train::FitOptions& fit_options, int64_t steps_each);
+  std::string saved_text() const;
   std::string way_on();
   void after_iteration(int64_t iterations_in_all);
   /// Prints and writes the report of the run; null if no step was made.

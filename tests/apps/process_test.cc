@@ -276,6 +276,19 @@ TEST_F(Process, AHangupSavesAsSigtermDoes) {
   EXPECT_FALSE(std::ranges::any_of(names, [](const std::string& name) { return name.starts_with("."); }));
 }
 
+TEST_F(Process, AnInterruptedRunWritesItsReport) {
+  for (const char* twin : {"--no-beside-twin", "--beside-twin"}) {
+    const std::string out = path(std::string("out") + twin);
+    const int status =
+        status_after({"train", "regress", "--epochs", "100000", twin, "--out", out}, "Epoch 1,", SIGINT);
+    ASSERT_TRUE(WIFEXITED(status)) << printed_;
+    EXPECT_EQ(WEXITSTATUS(status), 130);
+    EXPECT_THAT(printed_, HasSubstr("interrupted by SIGINT; no weights were saved; a run with --checkpoint"));
+    EXPECT_GE(read_json(fs::path(out) / "train.json")["epochs"].size(), 1u);
+    EXPECT_THAT(run_isochron("report " + out), Ends(0, "interrupted"));
+  }
+}
+
 TEST_F(Process, LeavesNoTemporaryFolderBehindAPipeThatCloses) {
   fs::create_directories(folder_ / "tmp");
   const std::string there = "export TMPDIR=" + path("tmp") + "; cd " + folder_.path().string() + "; ";
