@@ -45,7 +45,7 @@ int main() {
   optim::Adam discriminator_optimizer({.learning_rate = 4e-3, .beta_1 = 0.5});
   // Its loss depends on the discriminator, which this update must not train.
   optim::Adam generator_optimizer(
-      {.learning_rate = 1e-3, .beta_1 = 0.5, .step = {.average_decay = 0.99, .allow_untrained = true}});
+      {.learning_rate = 1e-3, .beta_1 = 0.5, .step = {.ema_decay = 0.99, .allow_untrained = true}});
   const Tensor yes = ones({kBatch, 1}), no = zeros({kBatch, 1});
 
   auto step = capture([&] {

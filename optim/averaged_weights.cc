@@ -14,8 +14,8 @@ AveragedWeights::AveragedWeights(Optimizer& optimizer) : live_(optimizer.average
           "they would be exchanged at every replay; call it between steps");
   require(live_.value() == 0, ErrorCode::kInvalidArgument, "averaged weights",
           "others stand in for the parameters already; end their scope first");
-  require(optimizer.options_.average_decay > 0, ErrorCode::kInvalidArgument, "averaged weights",
-          "the optimizer keeps none; set average_decay in its step options");
+  require(optimizer.options_.ema_decay > 0, ErrorCode::kInvalidArgument, "averaged weights",
+          "the optimizer keeps none; set ema_decay in its step options");
   for (const Optimizer::Entry& entry : optimizer.entries_)
     pairs_.emplace_back(entry.parameter, entry.average);
   exchange();

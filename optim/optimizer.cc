@@ -176,8 +176,8 @@ void Optimizer::check_options() const {
           clip.value, clip.norm, clip.global_norm);
   check(natural(options_.noise.eta), "the noise's eta must be finite and >= 0", options_.noise.eta);
   check(natural(options_.noise.gamma), "the noise's gamma must be finite and >= 0", options_.noise.gamma);
-  check(options_.average_decay >= 0 && options_.average_decay < 1, "average_decay must lie in [0, 1)",
-        options_.average_decay);
+  check(options_.ema_decay >= 0 && options_.ema_decay < 1, "ema_decay must lie in [0, 1)",
+        options_.ema_decay);
 }
 
 void Optimizer::require_here() const {
@@ -346,7 +346,7 @@ void Optimizer::prepare(std::span<const Variable> parameters) {
     }
     const auto zero = [&] { return zeros(parameter.shape(), parameter.dtype()); };
     for (size_t k = 0; k < sums(); ++k) entry.sums.push_back(unnamed(zero()));
-    if (options_.average_decay > 0) entry.average = unnamed(parameter);
+    if (options_.ema_decay > 0) entry.average = unnamed(parameter);
     if (options_.keep_gradients) entry.gradient = Variable(zero(), parameter.name(), false);
     entries.push_back(std::move(entry));
   }
@@ -530,7 +530,7 @@ std::vector<std::string> Optimizer::description() const {
       fmt::format("clipping {:.17g} {:.17g} {:.17g}", options_.clip.value, options_.clip.norm,
                   options_.clip.global_norm),
       fmt::format("gradient noise {:.17g}, seed {}, average decay {:.17g}", options_.noise.eta,
-                  options_.noise.seed.value_or(0), options_.average_decay),
+                  options_.noise.seed.value_or(0), options_.ema_decay),
       fmt::format("step {}", step_count())};
   constexpr int64_t kLaterRates = int64_t{1} << 20;
   for (int64_t steps = 1; !schedule_.constant() && steps <= kLaterRates; steps *= 2)

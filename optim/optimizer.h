@@ -27,7 +27,7 @@
 // other optimizer on a layer without `sparse`. On a layer with `sparse` the update could not be lazy, so it
 // throws kUnsupported, except for tied weights, where every row has a gradient.
 //
-// Averages (average_decay) and kept gradients cost a pass over the table. Checkpoints hold whole tables and
+// Averages (ema_decay) and kept gradients cost a pass over the table. Checkpoints hold whole tables and
 // states, so resuming needs nothing else.
 //
 // The optimizers (optim/optimizers.h) differ only in their arguments to this constructor, so any of them may
@@ -224,7 +224,7 @@ class Optimizer {
   std::vector<Entry> entries_;
 };
 
-/// While it lives, every parameter of the optimizer holds its average (StepOptions::average_decay), and the
+/// While it lives, every parameter of the optimizer holds its average (StepOptions::ema_decay), and the
 /// average holds the parameter. For evaluating, predicting or saving; a step during this time throws
 /// kInvalidArgument and changes nothing. Captured functions see the swapped contents without a new capture;
 /// on the CPU the swap allocates nothing. Throws kInvalidArgument if no averages are kept or others live,

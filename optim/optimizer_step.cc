@@ -85,10 +85,10 @@ void add_noise(const GradientNoise& noise, const Tensor& step, std::vector<Tenso
   const Tensor seed = full({1}, 0, DType::kI64);
   *seed.data<int64_t>() = static_cast<int64_t>(noise.seed.value_or(0));
   const Tensor state = concatenate({constant(seed), reshape(step, {1})});
-  const Tensor deviation = pow(cast(step, DType::kF64) + 1.0, -noise.gamma / 2) * std::sqrt(noise.eta);
+  const Tensor stddev = pow(cast(step, DType::kF64) + 1.0, -noise.gamma / 2) * std::sqrt(noise.eta);
   for (size_t i = 0; i < gradients.size(); ++i) {
     const TensorSpec spec = gradients[i].spec();
-    gradients[i] = gradients[i] + standard_normal(spec, state, i) * cast(deviation, spec.dtype);
+    gradients[i] = gradients[i] + standard_normal(spec, state, i) * cast(stddev, spec.dtype);
   }
 }
 
@@ -136,13 +136,13 @@ Optimizer::Update Optimizer::update_of(const Gradients& gradients) const {
     target(update.layout.parameter(at), update.row_layout.parameter(at)) = entry.parameter;
     for (size_t k = 0; k < states_.size(); ++k)
       target(update.layout.state(k, at), update.row_layout.state(k, at)) = entry.states[k];
-    if (options_.average_decay > 0) averages.push_back(entry.average);
+    if (options_.ema_decay > 0) averages.push_back(entry.average);
   }
   for (size_t k = 0; k < sums(); ++k) {
     for (size_t i = 0; i < gradients.parameters.size(); ++i)
       update.sums.push_back(entry_of(gradients.parameters[i], i).sums[k]);
   }
-  for (size_t i = 0; options_.average_decay > 0 && i < entries_.size(); ++i) {
+  for (size_t i = 0; options_.ema_decay > 0 && i < entries_.size(); ++i) {
     if (changed[i]) continue;
     update.resting.push_back(entries_[i].parameter);
     averages.push_back(entries_[i].average);
@@ -294,9 +294,9 @@ std::vector<Tensor> Optimizer::updated(const Update& update, std::span<const Ten
     of_tables = graph::apply(ops::row("update_rows"), inputs, update.row_attributes);
   }
   Tensor kept, fresh;
-  if (options_.average_decay > 0) {
+  if (options_.ema_decay > 0) {
     const Tensor one_before = greater(state[0], scalar(0, DType::kI64));
-    kept = cast(one_before, DType::kF64) * options_.average_decay;
+    kept = cast(one_before, DType::kF64) * options_.ema_decay;
     fresh = 1.0 - kept;
   }
   std::vector<Tensor> results;
@@ -315,7 +315,7 @@ std::vector<Tensor> Optimizer::updated(const Update& update, std::span<const Ten
                     of_tables.begin() + static_cast<std::ptrdiff_t>(update.row_layout.parameters));
   results.insert(results.end(), of_tables.begin(), of_tables.end());
   if (!schedule_.constant()) results.push_back(schedule_(results[0]));
-  if (options_.average_decay > 0) {
+  if (options_.ema_decay > 0) {
     parameters.insert(parameters.end(), update.resting.begin(), update.resting.end());
     for (Tensor& average : blend(kept, state.last(parameters.size()), fresh, parameters))
       results.push_back(std::move(average));

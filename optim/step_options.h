@@ -122,7 +122,7 @@ struct StepOptions {
   /// parameter after each update, starting with the first update's result (Keras's use_ema). This includes
   /// parameters that the update doesn't change, such as parameters frozen later. In (0, 1); 0: none. See
   /// AveragedWeights.
-  double average_decay = 0;
+  double ema_decay = 0;
   /// Lets `minimize` take a loss that depends on trainable variables that aren't among `parameters`, as when
   /// one network is trained through another, or two optimizers share a model. Without this option they are an
   /// error, because usually they belong to layers that are missing in the list of parameters.

@@ -38,13 +38,13 @@ void scale_up(data::LabelledImages& part, const Wanted& wanted) {
   if (wanted.colors) part.images = concatenate({part.images, part.images, part.images}, 3);
 }
 
-/// To mean 0 and deviation 1 in each channel of the training images.
+/// To mean 0 and standard deviation 1 in each channel of the training images.
 void standardize(Images& images) {
   const Tensor mean_of = mean(images.train.images, {0, 1, 2});
   const Tensor square = mean(images.train.images * images.train.images, {0, 1, 2});
-  const Tensor deviation = sqrt(maximum(square - mean_of * mean_of, 1e-6));
+  const Tensor stddev = sqrt(maximum(square - mean_of * mean_of, 1e-6));
   for (data::LabelledImages* part : {&images.train, &images.test}) {
-    part->images = (part->images - mean_of) / deviation;
+    part->images = (part->images - mean_of) / stddev;
   }
 }
 

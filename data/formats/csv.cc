@@ -15,6 +15,7 @@
 
 #include "isochron/core/base/error.h"
 #include "isochron/core/text/encoding.h"
+#include "isochron/core/text/terminal_text.h"
 #include "isochron/data/element/pipeline_memory.h"
 #include "isochron/memory/allocators/buffer.h"
 
@@ -22,17 +23,8 @@ namespace isochron::data {
 namespace {
 
 constexpr std::string_view kBlanks = " \t";
+constexpr size_t kShown = 40;                    // maximum bytes of a quotation in a message
 constexpr size_t kBlockBytes = size_t{1} << 18;  // of a table that is being read
-
-/// The beginning of a field, escaped for a terminal.
-std::string shown(std::string_view text) {
-  constexpr size_t kMost = 40;
-  std::string result(text.substr(0, kMost));
-  for (char& c : result) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  }
-  return result;
-}
 
 bool is_missing(std::string_view text, const CsvOptions& options) {
   return text.empty() || std::ranges::find(options.missing_texts, text) != options.missing_texts.end();
@@ -104,7 +96,7 @@ void CsvReader::index_categories() {
     for (const std::string& text : texts) {
       require(places.try_emplace(text, static_cast<double>(places.size())).second,
               ErrorCode::kInvalidArgument, stream_.where(), "column '{}' has the category '{}' twice", name,
-              shown(text));
+              quotation(text, kShown));
     }
   }
 }
@@ -146,13 +138,13 @@ double CsvReader::category(size_t column) const {
   if (options_.unknown_categories) return static_cast<double>(places.size());
   std::vector<std::string> some;
   for (const auto& [known, place] : places) {
-    if (some.size() < 5) some.push_back("'" + shown(known) + "'");
+    if (some.size() < 5) some.push_back("'" + quotation(known, kShown) + "'");
   }
   fail(ErrorCode::kBadFormat, stream_.where(),
        "line {}, column {}: '{}' is none of the {} categories of this column: {}{}; unknown_categories gives "
        "such "
        "texts a number of their own",
-       scanner_.line(), column + 1, shown(text), places.size(), fmt::join(some, ", "),
+       scanner_.line(), column + 1, quotation(text, kShown), places.size(), fmt::join(some, ", "),
        places.size() > some.size() ? ", ..." : "");
 }
 
@@ -173,14 +165,14 @@ double CsvReader::number(size_t column) const {
   if (status == std::errc::result_out_of_range) value = beyond_range(text);
   if (status == std::errc::invalid_argument || stop != text.data() + text.size()) {
     fail(ErrorCode::kBadFormat, where, "line {}, column {}: expected a number, got '{}'{}", line, column + 1,
-         shown(text),
+         quotation(text, kShown),
          line == 1 ? "; is the first row a header?"
                    : "; CsvOptions takes columns of text as categories, and texts for missing values");
   }
   const bool finite = std::isfinite(options_.dtype == DType::kF32 ? static_cast<float>(value) : value);
   if (!finite && !options_.allow_non_finite) {
     fail(ErrorCode::kBadFormat, where, "line {}, column {}: expected a finite number, got '{}'", line,
-         column + 1, shown(text));
+         column + 1, quotation(text, kShown));
   }
   return value;
 }

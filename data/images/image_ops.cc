@@ -118,16 +118,16 @@ void flip(ImageView<Pixel> image, const ImageKey& key, const FlipOptions& option
 
 template <typename Pixel>
 void normalize_image(ImageView<const Pixel> from, ImageView<float> to, std::span<const float> mean,
-                     std::span<const float> deviation) {
+                     std::span<const float> stddev) {
   const auto channels = static_cast<size_t>(std::max<int64_t>(from.channels, 0));
   if (from.height != to.height || from.width != to.width || from.channels != to.channels ||
-      mean.size() != channels || deviation.size() != channels) {
+      mean.size() != channels || stddev.size() != channels) {
     fail(ErrorCode::kShapeMismatch, "normalize",
          "expected images of equal size, and a mean and a standard deviation for each channel, got {} and {} "
          "with {} means and {} standard deviations",
-         size_text(from), size_text(to), mean.size(), deviation.size());
+         size_text(from), size_text(to), mean.size(), stddev.size());
   }
-  for (const float value : deviation) {
+  for (const float value : stddev) {
     require(value != 0, ErrorCode::kInvalidArgument, "normalize",
             "a standard deviation is 0, which would divide by zero");
   }
@@ -138,7 +138,7 @@ void normalize_image(ImageView<const Pixel> from, ImageView<float> to, std::span
       for (size_t c = 0; c < channels; ++c) {
         const float value =
             std::is_same_v<Pixel, uint8_t> ? static_cast<float>(*pixel) / kWhite : static_cast<float>(*pixel);
-        *out++ = (value - mean[c]) / deviation[c];
+        *out++ = (value - mean[c]) / stddev[c];
         ++pixel;
       }
     }
@@ -198,12 +198,12 @@ void random_flip(ImageView<float> image, const ImageKey& key, const FlipOptions&
 }
 
 void normalize(ImageView<const uint8_t> from, ImageView<float> to, std::span<const float> mean,
-               std::span<const float> deviation) {
-  normalize_image(from, to, mean, deviation);
+               std::span<const float> stddev) {
+  normalize_image(from, to, mean, stddev);
 }
 void normalize(ImageView<const float> from, ImageView<float> to, std::span<const float> mean,
-               std::span<const float> deviation) {
-  normalize_image(from, to, mean, deviation);
+               std::span<const float> stddev) {
+  normalize_image(from, to, mean, stddev);
 }
 
 }  // namespace isochron::data

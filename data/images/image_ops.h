@@ -108,12 +108,13 @@ struct FlipOptions {
 void random_flip(ImageView<uint8_t> image, const ImageKey& key, const FlipOptions& options = {});
 void random_flip(ImageView<float> image, const ImageKey& key, const FlipOptions& options = {});
 
-/// (value - mean[channel]) / deviation[channel], u8 being divided by 255 before. `to` may be `from`. Throws
-/// kShapeMismatch unless the sizes and the numbers of channels agree, kInvalidArgument for a deviation of 0.
+/// (value - mean[channel]) / stddev[channel], u8 being divided by 255 before. `to` may be `from`. Throws
+/// kShapeMismatch unless the sizes and the numbers of channels agree, kInvalidArgument for a standard
+/// deviation of 0.
 void normalize(ImageView<const uint8_t> from, ImageView<float> to, std::span<const float> mean,
-               std::span<const float> deviation);
+               std::span<const float> stddev);
 void normalize(ImageView<const float> from, ImageView<float> to, std::span<const float> mean,
-               std::span<const float> deviation);
+               std::span<const float> stddev);
 
 /// The range of each property: factors are drawn from [max(0, 1 - x), 1 + x], the rotation of the hue from
 /// [-hue, hue] of a full circle.

@@ -230,7 +230,6 @@ struct CsvFormat {
   void add_to(Fingerprint& print) const {
     print.add(static_cast<int64_t>(options.header)).add(static_cast<int64_t>(options.separator));
     print.add(static_cast<int64_t>(options.missing));
-    if (options.dtype != DType::kF64) print.add("f32");
     if (options.unknown_categories) print.add("unknown");
     for (const std::string& column : options.columns) print.add(column);
     for (const std::string& text : options.missing_texts) print.add("missing").add(text);

@@ -62,24 +62,24 @@ Tensor times_log(const Tensor& x, const Tensor& y) {
 
 }  // namespace
 
-Normal::Normal(Tensor mean, Tensor deviation) : mean_(std::move(mean)), deviation_(std::move(deviation)) {
-  require_parameters(mean_, deviation_, "Normal");
+Normal::Normal(Tensor mean, Tensor stddev) : mean_(std::move(mean)), stddev_(std::move(stddev)) {
+  require_parameters(mean_, stddev_, "Normal");
 }
 Tensor Normal::sample(const Shape& leading, random::Generator& generator) const {
-  const Shape shape = with_leading(leading, broadcast_shapes(mean_.shape(), deviation_.shape(), "Normal"));
-  return mean_ + deviation_ * random_normal(shape, 0, 1, mean_.dtype(), generator);
+  const Shape shape = with_leading(leading, broadcast_shapes(mean_.shape(), stddev_.shape(), "Normal"));
+  return mean_ + stddev_ * random_normal(shape, 0, 1, mean_.dtype(), generator);
 }
 Tensor Normal::log_prob(const Tensor& x) const {
   const ErrorScope scope("Normal::log_prob");
-  return square((x - mean_) / deviation_) * -0.5 - log(deviation_) - 0.5 * kLogTwoPi;
+  return square((x - mean_) / stddev_) * -0.5 - log(stddev_) - 0.5 * kLogTwoPi;
 }
 Tensor Normal::cdf(const Tensor& x) const {
   const ErrorScope scope("Normal::cdf");
-  return (erf((x - mean_) / (deviation_ * std::numbers::sqrt2)) + 1.0) * 0.5;
+  return (erf((x - mean_) / (stddev_ * std::numbers::sqrt2)) + 1.0) * 0.5;
 }
 Tensor Normal::entropy() const {
-  return broadcast_to(log(deviation_) + 0.5 * (1 + kLogTwoPi),
-                      broadcast_shapes(mean_.shape(), deviation_.shape(), "Normal"));
+  return broadcast_to(log(stddev_) + 0.5 * (1 + kLogTwoPi),
+                      broadcast_shapes(mean_.shape(), stddev_.shape(), "Normal"));
 }
 
 TanhNormal::Draw TanhNormal::sample(const Shape& leading, random::Generator& generator) const {
@@ -191,8 +191,8 @@ Tensor Poisson::log_prob(const Tensor& x) const {
 
 Tensor kl_divergence(const Normal& p, const Normal& q) {
   const ErrorScope scope("kl_divergence");
-  const Tensor ratio = square(p.deviation() / q.deviation());
-  return (ratio + square((p.mean() - q.mean()) / q.deviation()) - 1.0 - log(ratio)) * 0.5;
+  const Tensor ratio = square(p.stddev() / q.stddev());
+  return (ratio + square((p.mean() - q.mean()) / q.stddev()) - 1.0 - log(ratio)) * 0.5;
 }
 Tensor kl_divergence(const Laplace& p, const Laplace& q) {
   const ErrorScope scope("kl_divergence");

@@ -2,7 +2,8 @@
 //
 // Parameters are f32 or f64 tensors of one dtype; those of one distribution broadcast to its shape, and each
 // element is a distribution of its own, except for Categorical and Dirichlet, whose last axis is one. Their
-// ranges aren't checked: a deviation of -1 gives NaN. Constructors throw kDtypeMismatch, kShapeMismatch.
+// ranges aren't checked: a standard deviation of -1 gives NaN. Constructors throw kDtypeMismatch,
+// kShapeMismatch.
 //
 // `sample(leading)` draws (leading..., shape...). Where it says "reparameterized", gradients flow through the
 // draw to the parameters (Kingma and Welling 2014); elsewhere there is none. `log_prob(x)` is the logarithm
@@ -16,26 +17,26 @@
 
 namespace isochron::distributions {
 
-/// Normal(mean, deviation). Samples are reparameterized.
+/// Normal(mean, stddev). Samples are reparameterized.
 class Normal {
  public:
-  Normal(Tensor mean, Tensor deviation);
+  Normal(Tensor mean, Tensor stddev);
   Tensor sample(const Shape& leading = {}, random::Generator& generator = random::default_generator()) const;
   Tensor log_prob(const Tensor& x) const;
   /// The probability of a number below x.
   Tensor cdf(const Tensor& x) const;
   Tensor entropy() const;
   const Tensor& mean() const { return mean_; }
-  const Tensor& deviation() const { return deviation_; }
+  const Tensor& stddev() const { return stddev_; }
 
  private:
-  Tensor mean_, deviation_;
+  Tensor mean_, stddev_;
 };
 
 /// Of tanh(u), u normal: actions in (-1, 1), as in soft actor-critic (Haarnoja et al. 2018).
 class TanhNormal {
  public:
-  TanhNormal(Tensor mean, Tensor deviation) : normal_(std::move(mean), std::move(deviation)) {}
+  TanhNormal(Tensor mean, Tensor stddev) : normal_(std::move(mean), std::move(stddev)) {}
   struct Draw {
     Tensor action;    // tanh(u), reparameterized
     Tensor log_prob;  // of the action, exact also where tanh rounds to 1

@@ -15,10 +15,10 @@
 namespace isochron::nn {
 namespace {
 
-constexpr double kDeviation = 0.02;  // of initial weights
+constexpr double kStddev = 0.02;  // of initial weights
 
-DenseOptions dense_options(const GptOptions& options, double deviation = kDeviation) {
-  return {.bias = options.bias, .kernel_initializer = init::normal(0, deviation)};
+DenseOptions dense_options(const GptOptions& options, double stddev = kStddev) {
+  return {.bias = options.bias, .kernel_initializer = init::normal(0, stddev)};
 }
 
 const GptOptions& checked(const GptOptions& o) {
@@ -56,12 +56,12 @@ int64_t draw(std::span<const float> logits, const GenerateOptions& options, Rng&
 GptBlock::GptBlock(const GptOptions& options)
     : attention_norm_({.center = options.bias}),
       attention_(options.width, options.heads,
-                 {.causal = true, .bias = options.bias, .kernel_initializer = init::normal(0, kDeviation)}),
+                 {.causal = true, .bias = options.bias, .kernel_initializer = init::normal(0, kStddev)}),
       dense_norm_({.center = options.bias}),
       in_(4 * options.width, Activation::kGelu, dense_options(options)),
       // Each layer adds twice to the stream; scaled so that its variance doesn't grow with the depth.
       out_(options.width, Activation::kNone,
-           dense_options(options, kDeviation / std::sqrt(2.0 * static_cast<double>(options.layers)))),
+           dense_options(options, kStddev / std::sqrt(2.0 * static_cast<double>(options.layers)))),
       dropout_(options.dropout) {}
 
 Tensor GptBlock::forward(const Tensor& x) {
@@ -77,7 +77,7 @@ void GptBlock::members(Members& list) {
 Gpt::Gpt(const GptOptions& options)
     : options_(checked(options)),
       tokens_(options.vocabulary, options.width,
-              {.initializer = init::normal(0, kDeviation), .dtype = options.dtype}),
+              {.initializer = init::normal(0, kStddev), .dtype = options.dtype}),
       dropout_(options.dropout),
       norm_({.center = options.bias}) {
   for (int64_t i = 0; i < options.layers; ++i) blocks_.push_back(std::make_unique<GptBlock>(options));
@@ -89,7 +89,7 @@ Tensor Gpt::forward(const Tensor& tokens) {
           tokens.spec().str());
   if (!positions_.defined()) {
     positions_ = make_parameter("positions", {options_.dtype, {options_.context, options_.width}},
-                                init::normal(0, kDeviation));
+                                init::normal(0, kStddev));
   }
   Tensor x = dropout_(tokens_(tokens) + narrow(positions_, 0, 0, tokens.extent(1)));
   for (const auto& block : blocks_) x = (*block)(x);

@@ -145,42 +145,42 @@ Initializer ones() { return constant(1); }
 Initializer constant(double value) {
   return each([value](Rng&) { return value; });
 }
-Initializer normal(double mean, double deviation) {
-  return each([=](Rng& rng) { return mean + deviation * rng.normal(); });
+Initializer normal(double mean, double stddev) {
+  return each([=](Rng& rng) { return mean + stddev * rng.normal(); });
 }
-Initializer truncated_normal(double mean, double deviation) {
-  return each([=](Rng& rng) { return mean + deviation * truncated(rng); });
+Initializer truncated_normal(double mean, double stddev) {
+  return each([=](Rng& rng) { return mean + stddev * truncated(rng); });
 }
 Initializer uniform(double low, double high) {
   return each([=](Rng& rng) { return low + (high - low) * rng.uniform(); });
 }
-Initializer truncated_normal_between(double mean, double deviation, double low, double high) {
-  require(deviation > 0 && low < high, ErrorCode::kInvalidArgument, "truncated_normal_between",
-          "needs a deviation > 0 and low < high, got {} and [{}, {}]", deviation, low, high);
-  const double from = (low - mean) / deviation;
-  const double to = (high - mean) / deviation;
+Initializer truncated_normal_between(double mean, double stddev, double low, double high) {
+  require(stddev > 0 && low < high, ErrorCode::kInvalidArgument, "truncated_normal_between",
+          "needs a standard deviation > 0 and low < high, got {} and [{}, {}]", stddev, low, high);
+  const double from = (low - mean) / stddev;
+  const double to = (high - mean) / stddev;
   require(
       from <= 2 && to >= -2, ErrorCode::kInvalidArgument, "truncated_normal_between",
       "[{}, {}] lies more than two standard deviations from the mean {}, where almost no numbers are drawn",
       low, high, mean);
-  return each([=](Rng& rng) { return mean + deviation * normal_between(rng, from, to); });
+  return each([=](Rng& rng) { return mean + stddev * normal_between(rng, from, to); });
 }
 
 Initializer variance_scaling(double scale, Fan fan, Distribution distribution) {
   require(scale > 0, ErrorCode::kInvalidArgument, "variance_scaling", "the scale must be > 0, got {}", scale);
   return Initializer::in_pieces([=](const Shape& shape, Rng& rng) -> Initializer::Draw {
-    const double deviation = std::sqrt(scale / fan_of(shape, fan));
+    const double stddev = std::sqrt(scale / fan_of(shape, fan));
     switch (distribution) {
       case Distribution::kTruncatedNormal: {
-        constexpr double kTruncatedDeviation = 0.87962566103423978;  // of a normal cut off at two deviations
-        return drawn(rng, [=](Rng& r) { return deviation / kTruncatedDeviation * truncated(r); });
+        constexpr double kTruncatedStddev = 0.87962566103423978;  // of a normal cut off at two deviations
+        return drawn(rng, [=](Rng& r) { return stddev / kTruncatedStddev * truncated(r); });
       }
       case Distribution::kNormal:
-        return drawn(rng, [=](Rng& r) { return deviation * r.normal(); });
+        return drawn(rng, [=](Rng& r) { return stddev * r.normal(); });
       case Distribution::kUniform:
         break;
     }
-    const double limit = std::sqrt(3.0) * deviation;
+    const double limit = std::sqrt(3.0) * stddev;
     return drawn(rng, [=](Rng& r) { return limit * (2 * r.uniform() - 1); });
   });
 }
@@ -244,13 +244,13 @@ Initializer dirac(int64_t groups) {
   };
 }
 
-Initializer sparse(double sparsity, double deviation) {
+Initializer sparse(double sparsity, double stddev) {
   require(sparsity >= 0 && sparsity <= 1, ErrorCode::kInvalidArgument, "sparse",
           "the sparsity must lie in [0, 1], got {}", sparsity);
   return [=](const Shape& shape, Rng& rng) {
     require(shape.rank() == 2, ErrorCode::kInvalidArgument, "sparse", "needs two axes, the parameter is {}",
             shape.str());
-    std::vector<double> values = normal(0, deviation)(shape, rng);
+    std::vector<double> values = normal(0, stddev)(shape, rng);
     const size_t out = static_cast<size_t>(shape[1]);
     const size_t zeros = static_cast<size_t>(std::ceil(sparsity * static_cast<double>(out)));
     std::vector<size_t> columns(out);

@@ -60,9 +60,9 @@ namespace init {
 Initializer zeros();
 Initializer ones();
 Initializer constant(double value);
-Initializer normal(double mean = 0, double deviation = 0.05);
+Initializer normal(double mean = 0, double stddev = 0.05);
 /// Normal; values more than two standard deviations from the mean are redrawn.
-Initializer truncated_normal(double mean = 0, double deviation = 0.05);
+Initializer truncated_normal(double mean = 0, double stddev = 0.05);
 Initializer uniform(double low = -0.05, double high = 0.05);
 /// Variance 2 / (fan in + fan out) (Glorot and Bengio, AISTATS 2010); the normal one is truncated.
 Initializer glorot_uniform();
@@ -98,8 +98,8 @@ Initializer kaiming_normal(double slope = 0, Fan fan = Fan::kIn);
 Initializer pytorch_weight();
 Initializer pytorch_bias(int64_t fan_in);
 /// Normal, conditional on lying in [low, high] (PyTorch's trunc_normal_). Throws kInvalidArgument unless
-/// deviation > 0 and low < high, and if the whole range lies more than two standard deviations from the mean.
-Initializer truncated_normal_between(double mean, double deviation, double low, double high);
+/// stddev > 0 and low < high, and if the whole range lies more than two standard deviations from the mean.
+Initializer truncated_normal_between(double mean, double stddev, double low, double high);
 
 /// (n, m): `gain` on the diagonal, 0 elsewhere. Throws kInvalidArgument unless the rank is 2.
 Initializer identity(double gain = 1);
@@ -109,7 +109,7 @@ Initializer identity(double gain = 1);
 Initializer dirac(int64_t groups = 1);
 /// Drawn at once. (in, out): normal, but `sparsity` of the outputs of each input, rounded up, are 0 (Martens,
 /// ICML 2010). Throws kInvalidArgument unless the rank is 2 and sparsity in [0, 1].
-Initializer sparse(double sparsity, double deviation = 0.01);
+Initializer sparse(double sparsity, double stddev = 0.01);
 /// Drawn at once. Flattens all axes except the last and returns `gain` times a random matrix whose rows or
 /// columns, whichever are fewer, are orthonormal (Saxe et al., ICLR 2014). Throws kInvalidArgument if the
 /// rank is below 2.

@@ -66,7 +66,8 @@ std::vector<TensorSpec> infer_normal(const OpCall& call) {
   const double mean = call.attributes.get<double>("a");
   const double stddev = call.attributes.get<double>("b");
   require(std::isfinite(mean) && std::isfinite(stddev) && stddev >= 0, ErrorCode::kInvalidArgument,
-          call.op.name, "the mean must be finite and the deviation 0 or more, got {} and {}", mean, stddev);
+          call.op.name, "the mean must be finite and the standard deviation 0 or more, got {} and {}", mean,
+          stddev);
   return infer_draw(call, floating_dtype(call));
 }
 
@@ -170,7 +171,7 @@ void register_random(graph::Registry& registry) {
   uniform.errors.push_back(bad_dtype);
   registry.add(std::move(uniform));
 
-  OpDef normal = random_row("random_normal", "normal numbers of mean a and deviation b", 1, 2, NAN,
+  OpDef normal = random_row("random_normal", "normal numbers of mean a and standard deviation b", 1, 2, NAN,
                             {DType::kF32, DType::kF64});
   normal.infer = infer_normal;
   normal.reference = normal_reference;

@@ -143,7 +143,7 @@ TEST_F(SteadyReaders, OfImagesLeaveAllocationsToTheDecoders) {
 TEST_F(SteadyReaders, ChangesOfImagesAllocateNothing) {
   std::vector<uint8_t> image(40 * 40 * 3, 100), crop(32 * 32 * 3);
   std::vector<float> floats(crop.size());
-  const std::array<float, 3> mean = {0.5f, 0.5f, 0.5f}, deviation = {0.2f, 0.2f, 0.2f};
+  const std::array<float, 3> mean = {0.5f, 0.5f, 0.5f}, stddev = {0.2f, 0.2f, 0.2f};
   ImageScratch scratch;
   const ImageView<uint8_t> from(image.data(), 40, 40, 3), to(crop.data(), 32, 32, 3);
   EXPECT_EQ(allocations_of([&] {
@@ -153,7 +153,7 @@ TEST_F(SteadyReaders, ChangesOfImagesAllocateNothing) {
                 random_resized_crop(from, to, key, scratch);
                 random_flip(to, key);
                 color_jitter(to, key, {0.4, 0.4, 0.4, 0.1});
-                normalize(to, ImageView<float>(floats.data(), 32, 32, 3), mean, deviation);
+                normalize(to, ImageView<float>(floats.data(), 32, 32, 3), mean, stddev);
               }
             }),
             0);

@@ -99,7 +99,7 @@ TEST(Accumulation, EqualsTheLargeBatch) {
   expect_the_large_batch<Sgd>(SgdOptions{.learning_rate = 0.05, .step = {.clip = {.value = 0.25}}});
   expect_the_large_batch<Sgd>(SgdOptions{.learning_rate = 0.05, .step = {.noise = {.eta = 0.1, .seed = 3}}});
   expect_the_large_batch<Sgd>(
-      SgdOptions{.learning_rate = 0.05, .step = {.loss_scale = LossScale::dynamic(), .average_decay = 0.9}});
+      SgdOptions{.learning_rate = 0.05, .step = {.loss_scale = LossScale::dynamic(), .ema_decay = 0.9}});
 }
 
 TEST(Accumulation, ResettingTheSumsEachBatchTrainsWrongly) {
@@ -161,7 +161,7 @@ TEST(Accumulation, CapturedEqualsEagerBitForBit) {
                                      .loss_scale = LossScale::dynamic(),
                                      .clip = {.global_norm = 0.7},
                                      .noise = {.eta = 0.01},
-                                     .average_decay = 0.9}};
+                                     .ema_decay = 0.9}};
   Training<AdamOptions, Adam> captured(options, false);
   AccumulatedLine eager;
   Adam optimizer(options);
@@ -189,10 +189,8 @@ TEST(Accumulation, KeepsTheArenaAndUpdatesInPlace) {
     return step.plan_report();
   };
   const graph::PlanReport plain = report({});
-  const graph::PlanReport all = report({.accumulate = 4,
-                                        .loss_scale = LossScale::dynamic(),
-                                        .clip = {.global_norm = 1},
-                                        .average_decay = 0.9});
+  const graph::PlanReport all = report(
+      {.accumulate = 4, .loss_scale = LossScale::dynamic(), .clip = {.global_norm = 1}, .ema_decay = 0.9});
   EXPECT_LE(all.updates_copied, 1) << "flush, which becomes false";
   EXPECT_LE(all.arena_bytes, plain.arena_bytes + 4096);
 }
@@ -264,7 +262,7 @@ TEST(Accumulation, AnUpdateThatIsRefusedChangesNothing) {
     require(!refuses, ErrorCode::kInvalidArgument, "schedule", "refused");
     return scalar(0.5, DType::kF64);
   };
-  const StepOptions step{.accumulate = 2, .average_decay = 0.5, .keep_gradients = true};
+  const StepOptions step{.accumulate = 2, .ema_decay = 0.5, .keep_gradients = true};
   Sgd sgd({.learning_rate = Schedule(schedule), .step = step}), whole({.learning_rate = 0.5, .step = step});
   const auto state = [&] {
     std::vector<std::vector<double>> numbers = {p.tensor().to_vector()};

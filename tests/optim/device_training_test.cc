@@ -421,10 +421,10 @@ TEST(DeviceTraining, AccumulatesAndScalesItsLossAsTheCpuDoes) {
   SimulatedGpu simulated;
   struct Scaled : Network {
     Scaled() {
-      optimizer = optim::Adam({.learning_rate = 0.01,
-                               .step = {.accumulate = 3,
-                                        .loss_scale = {.initial = 1024, .growth_interval = 2},
-                                        .average_decay = 0.9}});
+      optimizer = optim::Adam(
+          {.learning_rate = 0.01,
+           .step = {
+               .accumulate = 3, .loss_scale = {.initial = 1024, .growth_interval = 2}, .ema_decay = 0.9}});
     }
   };
   Scaled here, there;

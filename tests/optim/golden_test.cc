@@ -114,7 +114,7 @@ const std::vector<Case> kCases = {
     {"keras", "clip_value", [] { return clipped({.value = 0.4}); }, false},
     {"keras", "clip_norm", [] { return clipped({.norm = 0.7}); }, false},
     {"keras", "clip_global_norm", [] { return clipped({.global_norm = 0.7}); }, false},
-    {"keras", "average", [] { return Sgd({.learning_rate = 0.05, .step = {.average_decay = 0.9}}); }, false},
+    {"keras", "average", [] { return Sgd({.learning_rate = 0.05, .step = {.ema_decay = 0.9}}); }, false},
     {"torch", "adamw", [] { return AdamW(); }},
     {"torch", "adamw_set",
      [] {

@@ -44,7 +44,7 @@ INSTANTIATE_TEST_SUITE_P(All, GoldenScale, testing::Values("frequent", "usual"))
 TEST(LossScale, AnOverflowLeavesParametersStatesAndScheduleAlone) {
   const Variable p(ones({3}), "p");
   Adam adam({.learning_rate = exponential(0.1, 1, 0.5),
-             .step = {.loss_scale = LossScale::dynamic(), .average_decay = 0.5}});
+             .step = {.loss_scale = LossScale::dynamic(), .ema_decay = 0.5}});
   auto step = capture([&](const Tensor& x) { adam.minimize(sum(square(p.tensor() * x)), std::vector{p}); });
   step(ones({3}));
   const auto contents = [&] {

@@ -181,7 +181,7 @@ TEST(Optimizer, UpdatesAreTheSameBitsOnAnyNumberOfThreads) {
   const std::vector<std::function<Optimizer()>> kinds = {
       [] { return Sgd({.momentum = 0.9}); },
       [] { return Adam({.step = {.loss_scale = LossScale::fixed(1), .clip = {.global_norm = 0.5}}}); },
-      [] { return Adam({.step = {.accumulate = 2, .noise = {.eta = 0.1}, .average_decay = 0.9}}); },
+      [] { return Adam({.step = {.accumulate = 2, .noise = {.eta = 0.1}, .ema_decay = 0.9}}); },
       [] { return Adafactor(); },
       [] { return Lamb({.weight_decay = {.rate = 0.1}}); },
   };

@@ -262,7 +262,7 @@ TEST(RowUpdates, ClippingLossScaleGroupsSchedulesAndAveragesTakeThemAsAnyGradien
     Adagrad dense({.learning_rate = schedule, .step = step});
     const Tensor got = captured_run(by_rows, rows, lookup()).table;
     EXPECT_TRUE(near(got, captured_run(dense, whole, lookup({})).table, 1e-12));
-    if (step.average_decay == 0) return;
+    if (step.ema_decay == 0) return;
     const AveragedWeights of_rows(by_rows), of_whole(dense);
     EXPECT_TRUE(near(rows.tensor(), whole.tensor(), 1e-12));
   };
@@ -270,7 +270,7 @@ TEST(RowUpdates, ClippingLossScaleGroupsSchedulesAndAveragesTakeThemAsAnyGradien
   same({.clip = {.norm = 0.5}});
   same({.clip = {.value = 0.3}});
   same({.loss_scale = LossScale::dynamic(1024)});
-  same({.average_decay = 0.9});
+  same({.ema_decay = 0.9});
   same({.keep_gradients = true});
   same({}, cosine(0.1, 8));
   ParameterGroup group;

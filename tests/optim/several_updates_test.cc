@@ -84,7 +84,7 @@ TEST(SeveralUpdates, EveryKindOfUpdateIsALeaf) {
                      .step = {.accumulate = 2,
                               .loss_scale = LossScale::dynamic(4),
                               .clip = {.global_norm = 1},
-                              .average_decay = 0.9,
+                              .ema_decay = 0.9,
                               .keep_gradients = true}});
       },
   };

@@ -166,7 +166,7 @@ TEST(GradientNoise, IsAFunctionOfSeedAndStep) {
 
 TEST(AveragedWeights, StandInForTheParametersWhileTheyLive) {
   const Variable p(zeros({2}, DType::kF64), "p");
-  Sgd sgd({.learning_rate = 1, .step = {.average_decay = 0.75}});
+  Sgd sgd({.learning_rate = 1, .step = {.ema_decay = 0.75}});
   auto step = capture([&](const Tensor& g) { sgd.apply(std::vector{p}, std::vector{g}); });
   auto evaluate = capture([&](const Tensor& x) { return p.tensor() * x; });
   const Tensor one = ones({2}, DType::kF64);
@@ -190,13 +190,13 @@ TEST(AveragedWeights, StandInForTheParametersWhileTheyLive) {
   step(one);
   EXPECT_EQ(p.tensor().to_vector()[0], average - 1) << "training goes on from there";
   Sgd without;
-  EXPECT_ERROR(AveragedWeights(without), ErrorCode::kInvalidArgument, "average_decay");
+  EXPECT_ERROR(AveragedWeights(without), ErrorCode::kInvalidArgument, "ema_decay");
 }
 
 TEST(OptimizerState, NamesAreUniqueAndAllOfItIsThereBeforeTheFirstStep) {
   const std::vector<Variable> parameters = {Variable(ones({2, 3}), "p"), Variable(ones({3}), "p"),
                                             Variable(ones({3}), "q")};
-  Adam adam({.step = {.accumulate = 2, .loss_scale = LossScale::dynamic(), .average_decay = 0.9}});
+  Adam adam({.step = {.accumulate = 2, .loss_scale = LossScale::dynamic(), .ema_decay = 0.9}});
   EXPECT_EQ(adam.state_bytes(), 0u);
   adam.prepare(parameters);
   const std::vector<Variable> state = adam.state();
@@ -212,7 +212,7 @@ TEST(OptimizerState, NamesAreUniqueAndAllOfItIsThereBeforeTheFirstStep) {
 
 TEST(OptimizerState, NamesFollowThoseOfTheParameters) {
   const std::vector<Variable> parameters = {Variable(ones({2}), "p"), Variable(ones({2}), "p")};
-  Sgd sgd({.momentum = 0.9, .step = {.average_decay = 0.9, .keep_gradients = true}});
+  Sgd sgd({.momentum = 0.9, .step = {.ema_decay = 0.9, .keep_gradients = true}});
   sgd.prepare(parameters);
   const auto last_names = [&] {
     std::vector<std::string> names;
@@ -231,7 +231,7 @@ TEST(OptimizerState, ContinuesARunBitForBit) {
   const StepOptions options{.accumulate = 2,
                             .loss_scale = {.initial = 1024, .growth_interval = 2},
                             .noise = {.eta = 0.1},
-                            .average_decay = 0.9};
+                            .ema_decay = 0.9};
   const auto run = [&](const Variable& p, Optimizer& optimizer, int begin, int end) {
     auto step =
         capture([&](const Tensor& g) { optimizer.apply(std::vector{p}, std::vector{optimizer.scaled(g)}); });
@@ -280,7 +280,7 @@ TEST(StepOptions, RejectsWrongOnes) {
                "at most one option of Clipping");
   EXPECT_ERROR(Sgd({.step = {.clip = {.norm = -1}}}), ErrorCode::kInvalidArgument, "clipping limit");
   EXPECT_ERROR(Sgd({.step = {.noise = {.eta = -1}}}), ErrorCode::kInvalidArgument, "eta");
-  EXPECT_ERROR(Sgd({.step = {.average_decay = 1}}), ErrorCode::kInvalidArgument, "average_decay");
+  EXPECT_ERROR(Sgd({.step = {.ema_decay = 1}}), ErrorCode::kInvalidArgument, "ema_decay");
   EXPECT_ERROR(Sgd({.step = {.groups = {{}}}}), ErrorCode::kInvalidArgument, "holds");
   EXPECT_ERROR(Sgd({.step = {.groups = {{.holds = is_bias, .learning_rate_factor = -1}}}}),
                ErrorCode::kInvalidArgument, "factor");

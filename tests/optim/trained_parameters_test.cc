@@ -197,7 +197,7 @@ TEST(TrainedParameters, UnusedOnesAreAnErrorUnlessAllowed) {
 
 TEST(TrainedParameters, UnusedOnesStayAsTheyAre) {
   Heads heads, without;
-  const StepOptions options{.average_decay = 0.5, .allow_unused = true, .keep_gradients = true};
+  const StepOptions options{.ema_decay = 0.5, .allow_unused = true, .keep_gradients = true};
   AdamW adam({.learning_rate = 0.1, .weight_decay = {.rate = 0.5}, .step = options});
   AdamW alone({.learning_rate = 0.1, .weight_decay = {.rate = 0.5}});
   const auto step = [](Heads& h, AdamW& optimizer, const std::vector<Variable>& parameters) {
@@ -221,8 +221,7 @@ TEST(TrainedParameters, UnusedOnesStayAsTheyAre) {
 
 TEST(TrainedParameters, HeadsMayTakeTurns) {
   Heads heads;
-  Sgd sgd(
-      {.learning_rate = 0.5, .step = {.average_decay = 0.5, .allow_unused = true, .keep_gradients = true}});
+  Sgd sgd({.learning_rate = 0.5, .step = {.ema_decay = 0.5, .allow_unused = true, .keep_gradients = true}});
   const auto train = [&](const Variable& head) {
     return capture([&, head](const Tensor& x) {
       sgd.minimize(sum(head * x), std::vector{heads.left, heads.right});
@@ -245,7 +244,7 @@ TEST(TrainedParameters, AveragesOfThoseThatAreFrozenLaterGoOn) {
   for (const int64_t accumulate : {1, 2}) {
     for (const bool captured : {false, true}) {
       const Variable p(zeros({1}, DType::kF64), "p"), q(zeros({1}, DType::kF64), "q");
-      Sgd sgd({.learning_rate = 1, .step = {.accumulate = accumulate, .average_decay = 0.5}});
+      Sgd sgd({.learning_rate = 1, .step = {.accumulate = accumulate, .ema_decay = 0.5}});
       const Tensor one = ones({1}, DType::kF64);
       const auto update = [&](int times) {
         const auto apply = [&](const Tensor& g) { sgd.apply(std::vector{p, q}, std::vector{g, g}); };

@@ -157,7 +157,7 @@ TEST(TrainerAccumulation, AStepAllocatesNothing) {
                         .loss_scale = optim::LossScale::dynamic(),
                         .clip = {.global_norm = 1},
                         .noise = {.eta = 0.01},
-                        .average_decay = 0.9});
+                        .ema_decay = 0.9});
   auto batches = Accumulation::batches(16).prefetch();
   observe::Recorder recorder({.heap_allocations = heap_allocations});
   fixture.trainer.fit(batches, {.epochs = 5, .recorder = &recorder, .progress = nullptr});

@@ -388,7 +388,7 @@ TEST(SwapWeights, WhatIsRestoredIsWhatWasJudged) {
 TEST(SwapWeights, AveragesOfAnOptimizerAreValidatedAndKept) {
   for (const bool keep_at_end : {false, true}) {
     nn::Dense model(1, nn::Activation::kNone, {.bias = false});
-    optim::Sgd optimizer({.learning_rate = 0.25, .step = {.average_decay = 0.5}});
+    optim::Sgd optimizer({.learning_rate = 0.25, .step = {.ema_decay = 0.5}});
     auto batches = data::from_tensor_slices(ones({4, 1}), full({4, 1}, 3.0)).batch(2), validation = batches;
     Trainer trainer{model, nn::mean_squared_error, optimizer};
     SwapWeights swap(optimizer, keep_at_end);

@@ -40,7 +40,7 @@ constexpr int kEpochs = 3;
 /// the best weights.
 struct Training {
   explicit Training(Device where, int accumulate = 1)
-      : device(where), optimizer({.step = {.accumulate = accumulate, .average_decay = 0.9}}) {
+      : device(where), optimizer({.step = {.accumulate = accumulate, .ema_decay = 0.9}}) {
     Rng rng(7);
     std::vector<double> x, y;
     for (int row = 0; row < 42; ++row) {

@@ -158,7 +158,7 @@ class TerminateOnNaN : public Callback {
 /// weights. Weights that restore_best restores at the end aren't exchanged again.
 class SwapWeights : public Callback {
  public:
-  /// For the averages that the optimizer keeps (StepOptions::average_decay). With `keep_at_end`, the
+  /// For the averages that the optimizer keeps (StepOptions::ema_decay). With `keep_at_end`, the
   /// parameters are the averages when training ends.
   explicit SwapWeights(optim::Optimizer& optimizer, bool keep_at_end = true);
   /// `swap` exchanges in place, so that calling it twice changes nothing.

@@ -242,7 +242,7 @@ std::span<const LogFormat> log_formats() {
        .default_unit = "s/iteration"},
       {.name = "lines",
        .program = "lines of a loop",
-       .expressions = {R"((?i)\b@thing\b\W{0,8}@count\b)",
+       .expressions = {R"((?i)\b@thing\b\W{0,8}@count\b)", R"((?:^|\s)\[\s*@count/@counter\])",
                        R"((?i)^(?P<label>.*?\b@thing\b\W{0,8}@count\b.*?)\b@value\s*@speed@end)"},
        .free_form = true},
       {.name = "rates",

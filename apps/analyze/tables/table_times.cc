@@ -43,6 +43,17 @@ std::vector<std::string> fields_of(const data::CsvScanner& rows) {
   return fields;
 }
 
+/// Of a line whose quotes enclose no separators.
+std::vector<std::string> fields_of(std::string_view line, char separator) {
+  std::vector<std::string> fields;
+  for (size_t end = 0; end != std::string_view::npos; line.remove_prefix(end + 1)) {
+    end = line.find(separator);
+    fields.emplace_back(trimmed(line.substr(0, end), " \t\r\""));
+    if (end == std::string_view::npos) break;
+  }
+  return fields;
+}
+
 /// The first row, and the columns that are read from the other rows.
 struct Columns {
   std::vector<std::string> first;
@@ -72,13 +83,26 @@ size_t column_of(const std::string& name, const Columns& columns, const std::str
   return column;
 }
 
-Columns chosen_columns(const data::CsvScanner& rows, const TimesOptions& options, const std::string& where) {
+/// Whether the first row has the names of the columns: one of its words is above a number, or it has no
+/// number. "1st step, ms" is such a row, but "2026-01-31 12:00:00, 12.5" and "train, 12.5" above
+/// "train, 12.7" aren't.
+bool is_header(const std::vector<std::string>& first, const std::vector<std::string>& second) {
+  for (size_t i = 0; i < std::min(first.size(), second.size()); ++i) {
+    if (!is_value(first[i]) && !begins_with_digits(first[i]) && is_value(second[i])) return true;
+  }
+  return std::ranges::none_of(first, is_value);
+}
+
+/// `next_line`: the second line of the file.
+Columns chosen_columns(const data::CsvScanner& rows, std::string_view next_line, char separator,
+                       const TimesOptions& options, const std::string& where) {
   Columns columns{.first = fields_of(rows)};
-  // "1st step, ms" is a header, but "2026-01-31 12:00:00, 12.5" isn't.
-  columns.header = !is_value(columns.first[0]) &&
-                   (!begins_with_digits(columns.first[0]) || std::ranges::none_of(columns.first, is_value));
+  columns.header = is_header(columns.first, fields_of(next_line, separator));
   require(!options.column.empty() || columns.first.size() == 1, ErrorCode::kInvalidArgument, where,
-          "has several columns ({}); name the one with the times with --column", names_text(columns.first));
+          "has several columns ({}){}; name the one with the times with --column", names_text(columns.first),
+          columns.header
+              ? ""
+              : fmt::format(" and no header; they are numbered 0 to {}", columns.first.size() - 1));
   if (!options.column.empty()) columns.time = column_of(options.column, columns, where);
   const auto optional = [&](const std::string& name) -> std::optional<size_t> {
     if (name.empty()) return std::nullopt;
@@ -135,12 +159,15 @@ class Order {
 
 IterationTimes times_of_table(InputStream& stream, const TimesOptions& options) {
   const std::string where = name_of(options.path);
-  const auto begin = stream.peek_lines();
-  std::string_view line(reinterpret_cast<const char*>(begin.data()), begin.size());
-  line = without_byte_order_mark(line.substr(0, line.find('\n')));
-  data::CsvScanner rows(stream, separator_of(line), kLongestRow);
+  const auto begin = stream.peek_lines(2);
+  const std::string_view text =
+      without_byte_order_mark(std::string_view(reinterpret_cast<const char*>(begin.data()), begin.size()));
+  const std::string_view line = text.substr(0, text.find('\n'));
+  const std::string_view rest = text.substr(std::min(line.size() + 1, text.size()));
+  const char separator = separator_of(line);
+  data::CsvScanner rows(stream, separator, kLongestRow);
   require(rows.next_row(), ErrorCode::kBadFormat, where, "has no rows of data");
-  const Columns columns = chosen_columns(rows, options, where);
+  const Columns columns = chosen_columns(rows, rest.substr(0, rest.find('\n')), separator, options, where);
   const TimeUnit unit = chosen_unit(
       options, columns.header ? time_unit_of_name(columns.first[columns.time]) : std::nullopt, where);
   const std::string unasked = columns.rank_by_name ? columns.first[*columns.rank] : "";

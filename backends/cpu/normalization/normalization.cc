@@ -28,56 +28,57 @@ HWY_INLINE T sum_run(int64_t n, Term term) {
   return hn::GetLane(hn::SumOfLanes(d, total));
 }
 
-template <typename E, typename T = ComputeType<E>>
-void normalize_rows(const E* x, const T* gamma, const T* beta, double epsilon, bool centered, int64_t rows,
-                    int64_t columns, E* y, T* means, T* scales) {
+template <typename E, typename T>
+void layer_norm(const LayerNormRows<E, T>& of) {
   const hn::ScalableTag<T> d;
-  for (int64_t r = 0; r < rows; ++r, x += columns) {
+  for (int64_t r = 0; r < of.rows; ++r) {
+    const E* x = of.x + r * of.columns;
     T mean = 0;
-    if (centered) {
-      mean = sum_run<T>(columns,
+    if (of.centered) {
+      mean = sum_run<T>(of.columns,
                         [&](int64_t i, size_t lanes) HWY_ATTR { return load_numbers(d, x + i, lanes); }) /
-             static_cast<T>(columns);
+             static_cast<T>(of.columns);
     }
     const auto center = hn::Set(d, mean);
-    const T squares = sum_run<T>(columns, [&](int64_t i, size_t lanes) HWY_ATTR {
+    const T squares = sum_run<T>(of.columns, [&](int64_t i, size_t lanes) HWY_ATTR {
       const auto e = load_numbers(d, x + i, lanes) - center;
       const auto square = e * e;
       return lanes == hn::Lanes(d) ? square : hn::IfThenElseZero(hn::FirstN(d, lanes), square);
     });
-    const T scale = static_cast<T>(
-        1.0 / std::sqrt(static_cast<double>(squares) / static_cast<double>(columns) + epsilon));
-    const auto factor = hn::Set(d, scale);
-    if (means) means[r] = mean;
-    if (scales) scales[r] = scale;
-    if (!y) continue;
-    each_vector(d, columns, [&](int64_t i, size_t lanes) HWY_ATTR {
+    const T rstd = static_cast<T>(
+        1.0 / std::sqrt(static_cast<double>(squares) / static_cast<double>(of.columns) + of.epsilon));
+    const auto factor = hn::Set(d, rstd);
+    if (of.mean) of.mean[r] = mean;
+    if (of.rstd) of.rstd[r] = rstd;
+    if (!of.y) continue;
+    E* y = of.y + r * of.columns;
+    const T *gamma = of.gamma, *beta = of.beta;
+    each_vector(d, of.columns, [&](int64_t i, size_t lanes) HWY_ATTR {
       auto value = (load_numbers(d, x + i, lanes) - center) * factor;
       if (gamma) value = value * load_lanes(d, gamma + i, lanes);
       if (beta) value = value + load_lanes(d, beta + i, lanes);
-      store_numbers(d, value, y + r * columns + i, lanes);
+      store_numbers(d, value, y + i, lanes);
     });
   }
 }
 
-/// Computes dx (if not null), to which `added` (if not null) is added, and dgamma += dy normalized, dbeta +=
-/// dy (if not null).
-template <typename E, typename T = ComputeType<E>>
-void normalize_rows_gradient(const E* x, const T* means, const T* scales, const E* dy, const T* gamma,
-                             const E* added, bool centered, int64_t rows, int64_t columns, E* dx, T* dgamma,
-                             T* dbeta) {
+template <typename E, typename T>
+void layer_norm_gradient(const LayerNormGradientRows<E, T>& of) {
   const hn::ScalableTag<T> d;
+  const T *gamma = of.gamma, one_over_columns = T(1) / static_cast<T>(of.columns);
+  T *dgamma = of.dgamma, *dbeta = of.dbeta;
   const auto weighted = [&](const E* from, int64_t i, size_t lanes) HWY_ATTR {
     const auto g = load_numbers(d, from + i, lanes);
     return gamma ? g * load_lanes(d, gamma + i, lanes) : g;
   };
-  const T share = T(1) / static_cast<T>(columns);
-  for (int64_t r = 0; r < rows; ++r, x += columns, dy += columns) {
-    const auto center = hn::Set(d, centered ? means[r] : T(0));
-    const auto scale = hn::Set(d, scales[r]);
+  for (int64_t r = 0; r < of.rows; ++r) {
+    const int64_t at = r * of.columns;
+    const E *x = of.x + at, *dy = of.dy + at, *added = of.added ? of.added + at : nullptr;
+    const auto center = hn::Set(d, of.centered ? of.mean[r] : T(0));
+    const auto scale = hn::Set(d, of.rstd[r]);
     auto sum = hn::Zero(d);
     auto dot = hn::Zero(d);
-    each_vector(d, columns, [&](int64_t i, size_t lanes) HWY_ATTR {
+    each_vector(d, of.columns, [&](int64_t i, size_t lanes) HWY_ATTR {
       const auto normal = (load_numbers(d, x + i, lanes) - center) * scale;
       const auto g = load_numbers(d, dy + i, lanes);  // 0 in lanes beyond the end
       const auto w = gamma ? g * load_lanes(d, gamma + i, lanes) : g;
@@ -86,35 +87,28 @@ void normalize_rows_gradient(const E* x, const T* means, const T* scales, const 
       if (dgamma) store_lanes(d, hn::MulAdd(g, normal, load_lanes(d, dgamma + i, lanes)), dgamma + i, lanes);
       if (dbeta) store_lanes(d, load_lanes(d, dbeta + i, lanes) + g, dbeta + i, lanes);
     });
-    if (!dx) continue;
-    const auto mean_sum = hn::Set(d, centered ? hn::GetLane(hn::SumOfLanes(d, sum)) * share : T(0));
-    const auto mean_dot = hn::Set(d, hn::GetLane(hn::SumOfLanes(d, dot)) * share);
-    each_vector(d, columns, [&](int64_t i, size_t lanes) HWY_ATTR {
+    if (!of.dx) continue;
+    E* dx = of.dx + at;
+    const auto mean_sum =
+        hn::Set(d, of.centered ? hn::GetLane(hn::SumOfLanes(d, sum)) * one_over_columns : T(0));
+    const auto mean_dot = hn::Set(d, hn::GetLane(hn::SumOfLanes(d, dot)) * one_over_columns);
+    each_vector(d, of.columns, [&](int64_t i, size_t lanes) HWY_ATTR {
       const auto normal = (load_numbers(d, x + i, lanes) - center) * scale;
       const auto value = weighted(dy, i, lanes) - hn::MulAdd(normal, mean_dot, mean_sum);
-      const int64_t at = r * columns + i;
-      store_numbers(d, added ? hn::MulAdd(value, scale, load_numbers(d, added + at, lanes)) : value * scale,
-                    dx + at, lanes);
+      store_numbers(d, added ? hn::MulAdd(value, scale, load_numbers(d, added + i, lanes)) : value * scale,
+                    dx + i, lanes);
     });
   }
 }
 
-#define ISOCHRON_NORMALIZATION(E, T, suffix)                                                             \
-  void normalize_rows_##suffix(const E* x, const T* gamma, const T* beta, double epsilon, bool centered, \
-                               int64_t rows, int64_t columns, E* y, T* means, T* scales) {               \
-    normalize_rows<E>(x, gamma, beta, epsilon, centered, rows, columns, y, means, scales);               \
-  }                                                                                                      \
-  void normalize_rows_gradient_##suffix(const E* x, const T* means, const T* scales, const E* dy,        \
-                                        const T* gamma, const E* added, bool centered, int64_t rows,     \
-                                        int64_t columns, E* dx, T* dgamma, T* dbeta) {                   \
-    normalize_rows_gradient<E>(x, means, scales, dy, gamma, added, centered, rows, columns, dx, dgamma,  \
-                               dbeta);                                                                   \
-  }
-ISOCHRON_NORMALIZATION(float, float, f32)
-ISOCHRON_NORMALIZATION(double, double, f64)
-ISOCHRON_NORMALIZATION(float16, float, f16)
-ISOCHRON_NORMALIZATION(bfloat16, float, bf16)
-#undef ISOCHRON_NORMALIZATION
+#define ISOCHRON_LAYER_NORM(E, T, suffix)                                     \
+  void layer_norm_##suffix(const LayerNormRows<E, T>& of) { layer_norm(of); } \
+  void layer_norm_gradient_##suffix(const LayerNormGradientRows<E, T>& of) { layer_norm_gradient(of); }
+ISOCHRON_LAYER_NORM(float, float, f32)
+ISOCHRON_LAYER_NORM(double, double, f64)
+ISOCHRON_LAYER_NORM(float16, float, f16)
+ISOCHRON_LAYER_NORM(bfloat16, float, bf16)
+#undef ISOCHRON_LAYER_NORM
 
 }  // namespace HWY_NAMESPACE
 }  // namespace isochron::ops
@@ -123,14 +117,14 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace isochron::ops {
 
-HWY_EXPORT(normalize_rows_f32);
-HWY_EXPORT(normalize_rows_f64);
-HWY_EXPORT(normalize_rows_f16);
-HWY_EXPORT(normalize_rows_bf16);
-HWY_EXPORT(normalize_rows_gradient_f32);
-HWY_EXPORT(normalize_rows_gradient_f64);
-HWY_EXPORT(normalize_rows_gradient_f16);
-HWY_EXPORT(normalize_rows_gradient_bf16);
+HWY_EXPORT(layer_norm_f32);
+HWY_EXPORT(layer_norm_f64);
+HWY_EXPORT(layer_norm_f16);
+HWY_EXPORT(layer_norm_bf16);
+HWY_EXPORT(layer_norm_gradient_f32);
+HWY_EXPORT(layer_norm_gradient_f64);
+HWY_EXPORT(layer_norm_gradient_f16);
+HWY_EXPORT(layer_norm_gradient_bf16);
 
 namespace {
 
@@ -151,13 +145,20 @@ class LayerNormKernel final : public RowsKernel<E> {
     const auto* gamma = inputs_ > 1 ? this->number_input(args, 1) : nullptr;
     const auto* beta = inputs_ > 2 ? this->number_input(args, 2) : nullptr;
     E* y = this->output(args, 0);
-    auto* means = this->number_output(args, 1);
-    auto* scales = this->number_output(args, 2);
+    auto* mean = this->number_output(args, 1);
+    auto* rstd = this->number_output(args, 2);
     this->each_part([&](int64_t, int64_t begin, int64_t end) {
       const int64_t at = begin * this->columns_;
-      ISOCHRON_CALL_STORED(normalize_rows, this->input(args, 0) + at, gamma, beta, epsilon_, centered_,
-                           end - begin, this->columns_, y ? y + at : nullptr, means ? means + begin : nullptr,
-                           scales ? scales + begin : nullptr);
+      ISOCHRON_CALL_STORED(layer_norm, {.rows = end - begin,
+                                        .columns = this->columns_,
+                                        .centered = centered_,
+                                        .epsilon = epsilon_,
+                                        .x = this->input(args, 0) + at,
+                                        .gamma = gamma,
+                                        .beta = beta,
+                                        .y = y ? y + at : nullptr,
+                                        .mean = mean ? mean + begin : nullptr,
+                                        .rstd = rstd ? rstd + begin : nullptr});
     });
   }
 
@@ -210,10 +211,18 @@ class LayerNormGradientKernel final : public RowsKernel<E> {
     if (scaled_) std::fill_n(block(args, t), 2 * columns, T(0));
     const E* added = added_ ? this->input(args, 5) : nullptr;
     E* dx = this->output(args, 0);
-    ISOCHRON_CALL_STORED(normalize_rows_gradient, this->input(args, 0) + at,
-                         this->number_input(args, 1) + first, this->number_input(args, 2) + first,
-                         this->input(args, 3) + at, gamma, added ? added + at : nullptr, centered_, count,
-                         columns, dx ? dx + at : nullptr, dgamma, dbeta);
+    ISOCHRON_CALL_STORED(layer_norm_gradient, {.rows = count,
+                                               .columns = columns,
+                                               .centered = centered_,
+                                               .x = this->input(args, 0) + at,
+                                               .mean = this->number_input(args, 1) + first,
+                                               .rstd = this->number_input(args, 2) + first,
+                                               .dy = this->input(args, 3) + at,
+                                               .gamma = gamma,
+                                               .added = added ? added + at : nullptr,
+                                               .dx = dx ? dx + at : nullptr,
+                                               .dgamma = dgamma,
+                                               .dbeta = dbeta});
     if (!scaled_) return;
     double* into = totals(args, t);
     for (int64_t i = 0; i < 2 * columns; ++i) into[i] += static_cast<double>(block(args, t)[i]);

@@ -146,7 +146,7 @@ TEST_F(Analyze, AFewRoundedTimesAreToldFromTheirDistances) {
 TEST_F(Analyze, ZerosThatWereLeftOutAreDigits) {
   std::string table = "step_s\n", lines;
   for (int i = 0; i < 100; ++i) {  // as Python prints 0.50, 0.49, 0.51
-    const char* const seconds = i % 5 < 3 ? "0.5" : i % 5 == 3 ? "0.49" : "0.51";
+    const char* const seconds = i % 5 > 1 ? "0.5" : i % 5 == 1 ? "0.49" : "0.51";
     table += fmt::format("{}\n", seconds);
     lines += fmt::format("epoch {} took {} s\n", i, seconds);
   }
@@ -341,6 +341,22 @@ TEST_F(Analyze, ATableIsToldFromALog) {
   EXPECT_EQ(program("Epoch 1, 0.5, Time: 1.5 s\nEpoch 2, 0.4, Time: 1.6 s\n"), "lines of a loop");
   EXPECT_ERROR(program("a;b\n1;2\n"), ErrorCode::kInvalidArgument, "has several columns (a, b)");
   EXPECT_ERROR(program("5\n6\n"), ErrorCode::kInvalidArgument, "the unit of the times is unknown");
+}
+
+TEST_F(Analyze, AHeaderHasAWordAboveANumber) {
+  const auto times = [&](const std::string& content, const std::string& column) {
+    return read_times({.path = write("file", content), .column = column, .unit = "ms"}).series.at(0).ns;
+  };
+  using testing::ElementsAre;
+  EXPECT_THAT(times("train,12.5\ntrain,12.6\n", "1"), ElementsAre(12.5e6, 12.6e6));
+  EXPECT_THAT(times("step,0,1\n7,12.5,3\n8,12.6,3\n", "0"), ElementsAre(12.5e6, 12.6e6));
+  EXPECT_THAT(times(",0\n0,12.5\n1,12.6\n", "0"), ElementsAre(12.5e6, 12.6e6)) << "a series of pandas";
+  EXPECT_THAT(times("\"which\",\"0\"\n\"7\",\"12.5\"\n", "0"), ElementsAre(12.5e6));
+  EXPECT_THAT(times("1st step,ms\n3,12.5\n", "ms"), ElementsAre(12.5e6));
+  EXPECT_THAT(times("2026-01-31 12:00:00,12.5\n2026-01-31 12:00:01,12.6\n", "1"),
+              ElementsAre(12.5e6, 12.6e6));
+  EXPECT_ERROR(times("train,12.5\ntrain,12.6\n", ""), ErrorCode::kInvalidArgument,
+               "has several columns (train, 12.5) and no header; they are numbered 0 to 1; name the one");
 }
 
 TEST_F(Analyze, StandardInputNeedsNoDash) {

@@ -104,6 +104,8 @@ TEST_F(Logs, LinesOfLoopsAreReadWithTheirUnits) {
       {"iter 100: loss 4.5000, time 12.50ms, mfu 3.40%", 12.5, "the time of an iteration"},
       {"step    1/1000 | loss 3.2 | norm 1.1 | 12.50 ms | 1234 tok/s", 12.5, "the time of a step"},
       {"step 7 loss 0.1 250us/step", 0.25, "the time of a step"},
+      {"[3/8] loss 0.1 61.1s", 61100, "the time of an iteration"},
+      {"2026-01-02 10:11:12 INFO [ 3/10] - loss 0.1 - 1.5 s", 1500, "the time of an iteration"},
       {"iteration 7: loss 0.1, 40.0 it/s", 25, "the time of an iteration"},
       {"2026-01-02 10:11:12 INFO Epoch 3 - Duration: 1.5 s.", 1500, "the time of an epoch"},
       {"\x1b[32mEpoch 3\x1b[0m took \x1b[1m1.5s\x1b[0m", 1500, "the time of an epoch"},

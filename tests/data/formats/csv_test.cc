@@ -143,7 +143,7 @@ TEST_F(Csv, TextWhereANumberBelongsNamesThePlace) {
 
 TEST_F(Csv, MissingValuesFollowThePolicy) {
   EXPECT_ERROR(read("1,2\n3,\n"), ErrorCode::kBadFormat, "line 2, column 2: no value, expected a number");
-  EXPECT_ERROR(read("1,2\n3,a\x1b[2J\n"), ErrorCode::kBadFormat, "got 'a?[2J'");
+  EXPECT_ERROR(read("1,2\n3,a\x1b[2J\n"), ErrorCode::kBadFormat, "got 'a\\x1b[2J'");
   const auto values = read("1,2\n ,4\n", {.missing = MissingValue::kNan}).values.to_vector();
   EXPECT_TRUE(std::isnan(values[2]));
   EXPECT_EQ(values[3], 4);

@@ -173,14 +173,14 @@ TEST(ImageFlip, TurnsUpsideDown) {
 TEST(ImageNormalize, SubtractsMeansAndDividesByDeviations) {
   Bytes image = {0, 255, 51, 0};
   std::array<float, 4> result;
-  const std::array<float, 2> mean = {0.5f, 0.25f}, deviation = {0.5f, 0.1f};
+  const std::array<float, 2> mean = {0.5f, 0.25f}, stddev = {0.5f, 0.1f};
   const ImageView<float> to(result.data(), 1, 2, 2);
-  normalize(view(image, 1, 2, 2), to, mean, deviation);
+  normalize(view(image, 1, 2, 2), to, mean, stddev);
   EXPECT_THAT(result, ElementsAre(-1, testing::FloatEq(7.5f), testing::FloatNear(-0.6f, 1e-6f), -2.5f));
   normalize(to, to, std::array<float, 2>{1, 1}, std::array<float, 2>{2, 2});
   EXPECT_EQ(result[0], -1);
   EXPECT_ERROR(normalize(to, to, mean, std::array<float, 2>{1, 0}), ErrorCode::kInvalidArgument,
-               "deviation is 0");
+               "standard deviation is 0");
   EXPECT_ERROR(normalize(to, to, mean, std::array<float, 1>{1}), ErrorCode::kShapeMismatch,
                "1 standard deviations");
 }

@@ -15,7 +15,7 @@ namespace {
 
 struct Moments {
   double mean = 0;
-  double deviation = 0;
+  double stddev = 0;
   double largest = 0;
 };
 
@@ -28,9 +28,9 @@ Moments moments(const Initializer& initializer, const Shape& shape) {
     m.largest = std::max(m.largest, std::abs(v));
   }
   for (const double v : values) {
-    m.deviation += (v - m.mean) * (v - m.mean) / static_cast<double>(values.size());
+    m.stddev += (v - m.mean) * (v - m.mean) / static_cast<double>(values.size());
   }
-  m.deviation = std::sqrt(m.deviation);
+  m.stddev = std::sqrt(m.stddev);
   return m;
 }
 
@@ -40,11 +40,11 @@ TEST(Initializers, HaveTheVarianceOfTheirDefinition) {
   const auto expect = [](const Initializer& initializer, const Shape& shape, double variance,
                          double largest_in_deviations) {
     const Moments m = moments(initializer, shape);
-    const double deviation = std::sqrt(variance);
-    EXPECT_NEAR(m.mean, 0, 0.02 * deviation);
-    EXPECT_NEAR(m.deviation, deviation, 0.02 * deviation);
-    EXPECT_LE(m.largest, largest_in_deviations * deviation * 1.0001);
-    EXPECT_GE(m.largest, 0.98 * largest_in_deviations * deviation);
+    const double stddev = std::sqrt(variance);
+    EXPECT_NEAR(m.mean, 0, 0.02 * stddev);
+    EXPECT_NEAR(m.stddev, stddev, 0.02 * stddev);
+    EXPECT_LE(m.largest, largest_in_deviations * stddev * 1.0001);
+    EXPECT_GE(m.largest, 0.98 * largest_in_deviations * stddev);
   };
   const double root3 = std::sqrt(3.0);               // uniform over +-root3 deviations
   const double truncated = 2 / 0.87962566103423978;  // cut at two deviations of the untruncated normal
@@ -72,29 +72,29 @@ TEST(Initializers, NormalsOfPyTorchAreNotTruncated) {
   const double kaiming = std::sqrt(2.0 / 200);
   const Moments a = moments(init::xavier_normal(2), {400, 200});
   const Moments b = moments(init::kaiming_normal(0, init::Fan::kOut), {400, 200});
-  EXPECT_NEAR(a.deviation, xavier, 0.02 * xavier);
-  EXPECT_NEAR(b.deviation, kaiming, 0.02 * kaiming);
+  EXPECT_NEAR(a.stddev, xavier, 0.02 * xavier);
+  EXPECT_NEAR(b.stddev, kaiming, 0.02 * kaiming);
   EXPECT_GT(a.largest, 3.5 * xavier);
   EXPECT_GT(b.largest, 3.5 * kaiming);
 }
 
 TEST(Initializers, TruncatedBetweenHasTheMomentsOfItsDefinition) {
   // Mean of a standard normal within [a, b]: (phi(a) - phi(b)) / (Phi(b) - Phi(a)).
-  const auto expect = [](double mean, double deviation, double low, double high) {
+  const auto expect = [](double mean, double stddev, double low, double high) {
     const auto density = [](double x) { return std::exp(-x * x / 2) / std::sqrt(2 * M_PI); };
     const auto below = [](double x) { return std::erfc(-x / std::sqrt(2.0)) / 2; };
-    const double a = (low - mean) / deviation;
-    const double b = (high - mean) / deviation;
-    const double expected = mean + deviation * (density(a) - density(b)) / (below(b) - below(a));
+    const double a = (low - mean) / stddev;
+    const double b = (high - mean) / stddev;
+    const double expected = mean + stddev * (density(a) - density(b)) / (below(b) - below(a));
     Rng rng(5);
-    const auto values = init::truncated_normal_between(mean, deviation, low, high)({100000}, rng);
+    const auto values = init::truncated_normal_between(mean, stddev, low, high)({100000}, rng);
     double sum = 0;
     for (const double v : values) {
       ASSERT_GE(v, low);
       ASSERT_LE(v, high);
       sum += v;
     }
-    EXPECT_NEAR(sum / 100000, expected, 0.02 * std::min(deviation, high - low)) << low << ' ' << high;
+    EXPECT_NEAR(sum / 100000, expected, 0.02 * std::min(stddev, high - low)) << low << ' ' << high;
   };
   expect(0, 1, -2, 2);
   expect(3, 0.5, 2, 3);
@@ -142,7 +142,7 @@ TEST(Initializers, SparseHasItsShareOfZerosForEachInput) {
 TEST(Initializers, NormalHasMeanAndDeviation) {
   const Moments m = moments(init::normal(3, 0.5), {300, 300});
   EXPECT_NEAR(m.mean, 3, 0.01);
-  EXPECT_NEAR(m.deviation, 0.5, 0.01);
+  EXPECT_NEAR(m.stddev, 0.5, 0.01);
   EXPECT_GT(m.largest, 3 + 3.5 * 0.5);
   EXPECT_LE(moments(init::truncated_normal(0, 0.5), {300, 300}).largest, 1);
 }

@@ -136,7 +136,7 @@ TEST_F(TrainingSettings, ANewScheduleTakesEffectInACapturedStep) {
 
 TEST_F(TrainingSettings, AStepUnderAveragedWeightsIsRefused) {
   const Variable p(zeros({1}, DType::kF64), "p");
-  optim::Sgd sgd({.learning_rate = 1, .step = {.average_decay = 0.75}});
+  optim::Sgd sgd({.learning_rate = 1, .step = {.ema_decay = 0.75}});
   const std::vector<Variable> parameters = {p};
   auto step = capture([&](const Tensor& g) { sgd.apply(parameters, std::vector{g}); });
   const Tensor one = ones({1}, DType::kF64);

@@ -17,8 +17,7 @@ namespace isochron::train {
 namespace {
 
 /// The losses of a fit with dropout, from new weights and in a new order.
-std::vector<double> losses_of(uint64_t seed) {
-  random::set_seed(seed);
+std::vector<double> losses() {
   nn::Sequential model(nn::Dense(16, nn::Activation::kRelu), nn::Dropout(0.3), nn::Dense(1));
   optim::Adam optimizer({.learning_rate = 0.01});
   std::vector<double> numbers(40 * 3);
@@ -27,6 +26,11 @@ std::vector<double> losses_of(uint64_t seed) {
       data::from_tensor_slices(from_vector({40, 3}, numbers), full({40, 1}, 2.0)).shuffle(40).batch(8);
   Trainer trainer{model, nn::mean_squared_error, optimizer};
   return trainer.fit(batches, {.epochs = 20, .progress = nullptr}).values("loss");
+}
+
+std::vector<double> losses_of(uint64_t seed) {
+  random::set_seed(seed);
+  return losses();
 }
 
 TEST(ThreadSeeds, ThreadsTrainAsIfAlone) {
@@ -41,6 +45,19 @@ TEST(ThreadSeeds, ThreadsTrainAsIfAlone) {
       threads.emplace_back([&together, seed] { together[seed] = losses_of(seed); });
   }
   EXPECT_EQ(together, alone);
+  ops::set_deterministic(false);
+}
+
+TEST(ThreadSeeds, AThreadKeepsItsSeedWhenAnotherSetsOne) {
+  ops::set_deterministic(true);
+  const std::vector<double> alone = losses_of(3);
+  std::vector<double> beside;
+  std::thread([&beside] {
+    random::set_seed(3);
+    std::thread([] { random::set_seed(4); }).join();
+    beside = losses();
+  }).join();
+  EXPECT_EQ(beside, alone);
   ops::set_deterministic(false);
 }
 
