@@ -161,23 +161,26 @@ void add_report(CLI::App& app) {
                       "a second run, to compare with the first; either may also be a folder that contains "
                       "the folders of several runs");
   command
-      ->add_option(
-          "--bound", options->bound_percent,
-          "the largest change, in %, that still counts as flat; default: the one the run was made with")
+      ->add_option("--bound", options->bound_percent,
+                   "the largest change, in %, that still counts as flat, for one run; default: the one it "
+                   "was made with")
       ->check(positive_number());
   command->add_option(
       "--out", options->out,
       "HTML file for the page; default: report.html in the run's folder, and no page for two runs");
-  command->add_option("--json", options->json, "file for the verdicts, as a JSON list");
-  command->add_flag("--require-flat", options->require_flat, "exit with 1 unless the verdict is flat");
+  command->add_option("--json", options->json, "file for the verdicts on one run, as a JSON list");
+  command->add_flag("--require-flat", options->require_flat,
+                    "exit with 1 unless the verdict on one run is flat");
   command->callback([options] {
     require_distinct_files(*options);
     require_folder_of(options->out);
     require_folder_of(options->json);
     if (options->other.empty()) return report_one(*options);
-    require(options->json.empty() && !options->require_flat, ErrorCode::kInvalidArgument, "report",
-            "{} is for one run; with two runs, use --out",
-            options->json.empty() ? "--require-flat" : "--json");
+    require(options->json.empty() && !options->require_flat && options->bound_percent == 0,
+            ErrorCode::kInvalidArgument, "report", "{} is for one run; with two runs, use --out",
+            !options->json.empty()  ? "--json"
+            : options->require_flat ? "--require-flat"
+                                    : "--bound");
     report_both(*options);
   });
 }

@@ -37,9 +37,11 @@ std::vector<Variable> trainable_of(std::span<const Variable> parameters) {
             "optimizer", "parameter '{}' is listed twice", parameter.name());
     if (parameter.trainable()) result.push_back(parameter);
   }
+  require(!parameters.empty(), ErrorCode::kInvalidArgument, "optimizer",
+          "the list of parameters is empty; a model builds its parameters at its first call, so list them "
+          "after it, in a statement of its own: C++ may evaluate the arguments of one call in any order");
   require(!result.empty(), ErrorCode::kInvalidArgument, "optimizer",
-          "none of the {} parameters is trainable; a model builds its parameters at its first call, so list "
-          "them after it, in a statement of its own: C++ may evaluate the arguments of one call in any order",
+          "none of the {} parameters is trainable; set_trainable(true) thaws one, or those of a module",
           parameters.size());
   return result;
 }
@@ -114,6 +116,7 @@ Optimizer::Optimizer(Rule rule, Schedule learning_rate, WeightDecay weight_decay
     : op_(&ops::row(rule.op)),
       attributes_(std::move(rule.attributes)),
       states_(std::move(rule.states)),
+      corrects_bias_(rule.corrects_bias),
       schedule_(std::move(learning_rate)),
       weight_decay_(std::move(weight_decay)),
       options_(std::move(options)) {

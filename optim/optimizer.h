@@ -147,6 +147,7 @@ class Optimizer {
     std::string_view op;
     graph::Attributes attributes;
     std::vector<State> states;
+    bool corrects_bias = false;  // of the states, by the count of updates
   };
   Optimizer(Rule rule, Schedule learning_rate, WeightDecay weight_decay, StepOptions options);
 
@@ -194,6 +195,7 @@ class Optimizer {
 
   // optim/optimizer_step.cc
   Update update_of(const Gradients& gradients) const;
+  void tell_of_late(std::span<const Variable> parameters) const;
   void step(std::span<const Variable> parameters, std::vector<Tensor> gradients, const Tensor& rows);
   Changes kept(std::span<const Variable> parameters, std::span<const Tensor> gradients,
                const Tensor& rows) const;
@@ -208,6 +210,7 @@ class Optimizer {
   const graph::OpDef* op_;
   graph::Attributes attributes_;
   std::vector<State> states_;
+  bool corrects_bias_;
   Schedule schedule_;
   graph::Setting schedules_set_{0};  // how often set_schedule was called
   graph::Setting averaged_{0};       // how many AveragedWeights live

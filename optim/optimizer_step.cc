@@ -3,7 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "isochron/core/telemetry/event.h"
+#include "isochron/core/text/count_text.h"
+#include "isochron/core/text/terminal_text.h"
 #include "isochron/graph/capture/apply.h"
+#include "isochron/graph/capture/capture.h"
 #include "isochron/memory/allocators/buffer.h"
 #include "isochron/memory/allocators/static_allocator.h"
 #include "isochron/ops/collective/collectives.h"
@@ -152,6 +156,28 @@ Optimizer::Update Optimizer::update_of(const Gradients& gradients) const {
   return update;
 }
 
+/// Tells of parameters whose first update comes after updates of others, as that of a thawed one does: the
+/// bias of their states, which begin at zero, is corrected by the count of all updates, hence not at all.
+void Optimizer::tell_of_late(std::span<const Variable> parameters) const {
+  const graph::EagerScope eager;
+  if (!corrects_bias_ || !step_.device().is_cpu()) return;
+  const int64_t updates = step_count();
+  if (updates == 0) return;
+  std::string names;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const Tensor& first = entry_of(parameters[i], i).states.front().tensor();
+    const std::span<const std::byte> bytes(first.raw(), first.size_bytes());
+    if (std::ranges::any_of(bytes, [](std::byte byte) { return byte != std::byte{0}; })) continue;
+    names += fmt::format("{}'{}'", names.empty() ? "" : ", ", parameters[i].name());
+  }
+  if (names.empty()) return;
+  emit({EventKind::kNotice, std::string(op_->name),
+        fmt::format(
+            "the training of {} begins after {} of this optimizer, when the correction for the bias of "
+            "its states is over: first steps are several times as long as with a new optimizer",
+            shortened(names, 200), count_text(updates, "update"))});
+}
+
 void Optimizer::step(std::span<const Variable> parameters, std::vector<Tensor> gradients,
                      const Tensor& rows) {
   require(averaged_.read([] { return "whether AveragedWeights live"; }) == 0, ErrorCode::kInvalidArgument,
@@ -159,6 +185,7 @@ void Optimizer::step(std::span<const Variable> parameters, std::vector<Tensor> g
           "a step can't run while AveragedWeights stand in for the parameters; end their scope first");
   schedules_set_.read([] { return "the optimizer's schedule"; });
   const graph::UnobservedScope unobserved;
+  tell_of_late(parameters);
   Gradients split = by_rows(parameters, gradients);
   Changes changes = kept(parameters, gradients, rows);
   gradients = std::move(split.gradients);

@@ -19,6 +19,8 @@ graph::Attributes adam_attributes(const Options& options, bool epsilon_after_cor
   return attributes;
 }
 
+constexpr bool kCorrectsBias = true;
+
 graph::Attributes with(graph::Attributes attributes, std::string_view name, graph::AttributeValue value) {
   attributes.set(name, std::move(value));
   return attributes;
@@ -38,14 +40,16 @@ Adam::Adam(const AdamOptions& options)
     : Optimizer(
           {"adam_update", adam_attributes(options, options.epsilon_after_correction),
            options.amsgrad ? std::vector<State>{{"mean_gradient"}, {"mean_square"}, {"largest_mean_square"}}
-                           : std::vector<State>{{"mean_gradient"}, {"mean_square"}}},
+                           : std::vector<State>{{"mean_gradient"}, {"mean_square"}},
+           kCorrectsBias},
           options.learning_rate, options.weight_decay, options.step) {}
 
 AdamW::AdamW(const AdamWOptions& options)
     : Optimizer(
           {"adam_update", adam_attributes(options, true),
            options.amsgrad ? std::vector<State>{{"mean_gradient"}, {"mean_square"}, {"largest_mean_square"}}
-                           : std::vector<State>{{"mean_gradient"}, {"mean_square"}}},
+                           : std::vector<State>{{"mean_gradient"}, {"mean_square"}},
+           kCorrectsBias},
           options.learning_rate, options.weight_decay, options.step) {}
 
 RmsProp::RmsProp(const RmsPropOptions& options)
@@ -83,17 +87,19 @@ Adadelta::Adadelta(const AdadeltaOptions& options)
 Adamax::Adamax(const AdamaxOptions& options)
     : Optimizer({"adamax_update",
                  with(moments(options), "epsilon_within_norm", options.epsilon_within_norm),
-                 {{"mean_gradient"}, {"largest_gradient"}}},
+                 {{"mean_gradient"}, {"largest_gradient"}},
+                 kCorrectsBias},
                 options.learning_rate, options.weight_decay, options.step) {}
 
 Nadam::Nadam(const NadamOptions& options)
     : Optimizer({"nadam_update",
                  with(moments(options), "momentum_decay", options.momentum_decay),
-                 {{"mean_gradient"}, {"mean_square"}}},
+                 {{"mean_gradient"}, {"mean_square"}},
+                 kCorrectsBias},
                 options.learning_rate, options.weight_decay, options.step) {}
 
 RAdam::RAdam(const RAdamOptions& options)
-    : Optimizer({"radam_update", moments(options), {{"mean_gradient"}, {"mean_square"}}},
+    : Optimizer({"radam_update", moments(options), {{"mean_gradient"}, {"mean_square"}}, kCorrectsBias},
                 options.learning_rate, options.weight_decay, options.step) {}
 
 Lion::Lion(const LionOptions& options)
@@ -111,7 +117,7 @@ Adafactor::Adafactor(const AdafactorOptions& options)
                 options.learning_rate, options.weight_decay, options.step) {}
 
 Lamb::Lamb(const LambOptions& options)
-    : Optimizer({"lamb_update", moments(options), {{"mean_gradient"}, {"mean_square"}}},
+    : Optimizer({"lamb_update", moments(options), {{"mean_gradient"}, {"mean_square"}}, kCorrectsBias},
                 options.learning_rate, options.weight_decay, options.step) {}
 
 Muon::Muon(const MuonOptions& options)

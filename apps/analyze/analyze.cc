@@ -112,7 +112,7 @@ void doubt_rounded(observe::FlatnessVerdict& verdict, std::span<const double> va
   const size_t most =
       std::ranges::max_element(counts, {}, [](const auto& entry) { return entry.second; })->second;
   if (static_cast<double>(most) < kMost * static_cast<double>(values.size())) return;
-  observe::doubt(verdict, fmt::format("most values are the same number, which is rounded to {:.2g} %",
+  observe::doubt(verdict, fmt::format("most values are the same number, which is rounded to {:.3g} %",
                                       100 * resolution));
 }
 
@@ -158,6 +158,12 @@ observe::FlatnessVerdict judge_levels(std::span<const double> values, const obse
   return verdict;
 }
 
+/// What a position in the series counts: iterations, unless they aren't one by one in the file.
+std::string unit_of(const IterationTimes& times, const Options& options) {
+  const bool all = times.program.empty() && times.each.empty() && !options.times.allow_gaps;
+  return all ? "iteration" : "value";
+}
+
 /// `together`: series that are judged together, of ranks and phases.
 observe::RunReport judge(const TimeSeries& series, const IterationTimes& times, const std::string& name,
                          const Options& options, size_t together) {
@@ -166,6 +172,7 @@ observe::RunReport judge(const TimeSeries& series, const IterationTimes& times, 
   report_options.time.min_seconds = 0;  // the times may have gaps, so their sum isn't the run's length
   report_options.time.series = static_cast<int>(together);
   report_options.time.min_windows = kWindows;
+  report_options.unit = unit_of(times, options);
   const observe::RunData data = observe::run_data(series.ns, name, options.warmup, report_options);
   const std::span<const double> values = std::span(series.ns).subspan(static_cast<size_t>(options.warmup));
   observe::FlatnessVerdict verdict = judge_levels(values, data, times);
@@ -266,7 +273,7 @@ std::vector<std::string> remarks(const IterationTimes& times, const std::vector<
   for (const std::string& note : times.notes) lines.push_back("note: " + note);
   constexpr double kCoarse = 0.01;
   if (const double rounding = rounding_of(times); rounding > kCoarse)
-    lines.push_back(fmt::format("note: times are rounded to {:.2g} % of their size", 100 * rounding));
+    lines.push_back(fmt::format("note: times are rounded to {:.3g} % of their size", 100 * rounding));
   if (few)
     lines.push_back(fmt::format(
         "note: fewer than {} values are judged by their trend, assuming that they are independent; the first "
@@ -306,31 +313,45 @@ std::string json_of(const IterationTimes& times, const std::vector<OtherPhase>& 
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+std::string rank_text(const Judged& one) {
+  return fmt::format("rank {}: {}, median {}, {}", quotation(one.rank, 40),
+                     count_text(one.report.iterations, one.report.unit),
+                     observe::duration_text(one.report.duration_ns.p50),
+                     observe::verdict_text(one.report.time));
+}
+
 void print(const IterationTimes& times, const std::vector<OtherPhase>& phases,
            const std::vector<Judged>& judged, size_t worst, const std::string& name) {
   const observe::RunReport& report = judged[worst].report;
-  fmt::print("{}: {}{} median {}, p99 {}\n", name, values_text(times, report.iterations),
-             times.each.empty() ? "," : ";", observe::duration_text(report.duration_ns.p50),
-             observe::duration_text(report.duration_ns.p99));
+  fmt::print(
+      "{}: {}{} median {}, p99 {}{}\n", name, values_text(times, report.iterations),
+      times.each.empty() ? "," : ";", observe::duration_text(report.duration_ns.p50),
+      observe::duration_text(report.duration_ns.p99),
+      judged.size() > 1 ? fmt::format(" (rank {}, the worst)", quotation(judged[worst].rank, 40)) : "");
   if (judged.size() > 1) {
-    for (const Judged& one : judged)
-      fmt::print("rank {}: {} iterations, median {}, {}\n", quotation(one.rank, 40), one.report.iterations,
-                 observe::duration_text(one.report.duration_ns.p50), observe::verdict_text(one.report.time));
+    for (const Judged& one : judged) fmt::print("{}\n", rank_text(one));
     fmt::print("the worst is rank {}:\n", quotation(judged[worst].rank, 40));
   }
   fmt::print("{}; {}\n", observe::verdict_text(report.time), report.time.reason);
   if (report.time.kind == Flatness::kInconclusive && std::isfinite(report.time.iterations_to_decide))
     fmt::print("about {} {} would be needed to decide\n", about(report.time.iterations_to_decide),
                times.program.empty() ? "iterations" : "such values");
-  if (report.spikes.period) fmt::print("spikes recur every {} iterations\n", report.spikes.period->length);
+  if (report.spikes.period)
+    fmt::print("spikes recur every {} {}s\n", report.spikes.period->length, report.unit);
   for (const std::string& line : remarks(times, phases, report)) fmt::print("{}\n", line);
 }
 
 std::string page_of(const IterationTimes& times, const std::vector<OtherPhase>& phases,
-                    const observe::RunReport& report, const std::string& name) {
+                    const std::vector<Judged>& judged, size_t worst, const std::string& name) {
+  const observe::RunReport& report = judged[worst].report;
   std::string body;
   if (!times.program.empty() || !times.each.empty())
     body += fmt::format("<p>{}.</p>\n", observe::escape_markup(values_text(times, report.iterations)));
+  for (const Judged& one : judged) {
+    if (judged.size() > 1) body += fmt::format("<p>{}.</p>\n", observe::escape_markup(rank_text(one)));
+  }
+  if (judged.size() > 1)
+    body += fmt::format("<p>Rank {}, the worst:</p>\n", observe::escape_markup(judged[worst].rank));
   body += observe::run_section(report);
   for (const std::string& line : remarks(times, phases, report))
     body += fmt::format("<p class=\"small\">{}.</p>\n", observe::escape_markup(line));
@@ -356,7 +377,7 @@ void run(const Options& options) {
   print(times, phases, judged, worst, name);
   if (!options.json.empty()) write_file_atomically(options.json, json_of(times, phases, judged, worst));
   if (!options.out.empty()) {
-    write_file_atomically(options.out, page_of(times, phases, report, name));
+    write_file_atomically(options.out, page_of(times, phases, judged, worst, name));
     fmt::print("the report is in {}\n", options.out.string());
   }
   if (!options.require_flat) return;

@@ -177,7 +177,6 @@ void TrainSession::fit(train::Trainer& trainer, train::Batches data, train::FitO
   if (!options_.out.empty() && trainer.step().plan_count() > 0) {
     plan_ = train::plan_picture(trainer.step(), "The plan of a train step");
   }
-  write_trace();
   if (history_.interrupted_by != 0) {
     const std::string text = fmt::format("{}; {}", history_.stopped, saved_text());
     if (options_.weights_only && first_rank()) save_weights();
@@ -278,9 +277,6 @@ void TrainSession::write_trace() {
   if (!trace_) return;
   kernels_ = observe::kernel_table(*trace_, "train step");
   const observe::KernelTable& table = *kernels_;
-  if (!options_.out.empty()) {
-    write_file_atomically(options_.out / kKernelsFile, observe::kernel_table_json(table) + "\n");
-  }
   if (options_.trace.empty()) return;
   trace_->write(options_.trace);
   const bool none = table.steps == 0 && !options_.trace_steps.empty();
@@ -369,7 +365,8 @@ std::optional<observe::RunReport> TrainSession::judge(const TrainOutcome& outcom
     graphs_->write_csv();
     fmt::print("\n{}graphs are in {}\n", graphs_->table(), options_.graphs.string());
   }
-  std::fflush(stdout);
+  std::fflush(stdout);  // before the first file, whose disk may be full
+  write_trace();
   write(report ? &*report : nullptr, std::move(run), outcome);
   return report;
 }
@@ -401,6 +398,8 @@ void TrainSession::write(const observe::RunReport* report, std::optional<observe
                   optimizer_name_, learning_rate_, options_.seed, compute_threads());
   write_file_atomically(options_.out / kResultFile, text);
   write_file_atomically(options_.out / kHistoryFile, history_.csv());
+  if (kernels_)
+    write_file_atomically(options_.out / kKernelsFile, observe::kernel_table_json(*kernels_) + "\n");
   if (report != nullptr) {
     write_file_atomically(options_.out / kWindowsFile, observe::to_csv(*report));
     std::vector<std::pair<std::string, std::string>> told;

@@ -97,6 +97,7 @@ Strides broadcast_strides(const Shape& from, const Strides& strides, const Shape
 
 int normalize_axis(int64_t axis, int rank, std::string_view where) {
   const int64_t result = axis < 0 ? axis + rank : axis;
+  require(rank > 0, ErrorCode::kOutOfRange, where, "a scalar has no axes, got axis {}", axis);
   require(result >= 0 && result < rank, ErrorCode::kOutOfRange, where, "axis {} is outside [-{}, {})", axis,
           rank, rank);
   return static_cast<int>(result);

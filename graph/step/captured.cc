@@ -140,7 +140,8 @@ std::unique_ptr<PlannedCall> CapturedFunction::Impl::trace(const Signature& sign
       arguments.push_back(graph::Graph::tensor_of(call->graph->add_input(spec)));
     const std::vector<Tensor> results = function(arguments);
     for (const Tensor& result : results) {
-      require(result.defined(), ErrorCode::kInvalidArgument, options.name, "result {} is undefined",
+      require(result.defined(), ErrorCode::kInvalidArgument, options.name,
+              "result {} is undefined, as the gradient of a tensor is that the target doesn't depend on",
               call->graph->outputs().size());
       call->graph->outputs().push_back(capture.lift(result));
     }

@@ -59,6 +59,8 @@ Tensor Dense::forward(const Tensor& x) {
     if (options_.bias) bias_ = make_parameter("bias", {x.dtype(), {units_}}, options_.bias_initializer);
     kernel_ = std::move(kernel);  // last, so that a failed build is started again
   }
+  require(x.rank() >= 1 && x.extent(-1) == kernel_.shape()[0], ErrorCode::kShapeMismatch, kind(),
+          "was built for inputs of width {}, got {}", kernel_.shape()[0], x.spec().str());
   const Tensor y = product(x);
   return activate(bias_.defined() ? y + bias_ : y, activation_);
 }

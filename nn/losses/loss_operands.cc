@@ -41,8 +41,8 @@ void require_labels(const Tensor& prediction, const Tensor& labels, std::string_
           "labels must be integers, got {}", labels.defined() ? labels.spec().str() : "an undefined tensor");
   const Shape rows = reduced_shape(prediction.shape(), {prediction.rank() - 1}, false);
   require(labels.shape() == rows, ErrorCode::kShapeMismatch, loss,
-          "predictions are {}, labels {}; one label for each row is needed", prediction.spec().str(),
-          labels.spec().str());
+          "predictions are {}, labels {}; one label for each row is needed, {}: classes are the last axis",
+          prediction.spec().str(), labels.spec().str(), rows.str());
 }
 
 void require_class_weights(const Tensor& weights, const Tensor& prediction, std::string_view loss) {

@@ -74,6 +74,12 @@ Tensor cosine_embedding(const Tensor& first, const Tensor& second, const Tensor&
 Tensor triplet_margin(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
                       const TripletMarginOptions& options) {
   const ErrorScope scope("triplet_margin");
+  require(!anchor.defined() || !positive.defined() || !negative.defined() ||
+              (anchor.shape() == positive.shape() && anchor.shape() == negative.shape()),
+          ErrorCode::kShapeMismatch, "triplet_margin",
+          "anchors are {}, positives {}, negatives {}; all must have one shape",
+          anchor.defined() ? anchor.spec().str() : "", positive.defined() ? positive.spec().str() : "",
+          negative.defined() ? negative.spec().str() : "");
   require_vectors(anchor, positive, "triplet_margin");
   require_vectors(anchor, negative, "triplet_margin");
   require(options.margin > 0, ErrorCode::kInvalidArgument, "triplet_margin", "the margin must be > 0, got {}",

@@ -12,6 +12,10 @@
 namespace isochron::observe {
 namespace {
 
+int64_t first_iteration_of(const ClassData& one) {
+  return one.windows.empty() ? 0 : one.windows.front().first_iteration;
+}
+
 FlatnessVerdict judge_windows(const RunData& data) {
   struct Columns {
     std::vector<double> medians, trimmed_means, means, reference, reference_means, waited;
@@ -39,6 +43,8 @@ FlatnessVerdict judge_windows(const RunData& data) {
                        .quiet_means = columns[i].quiet_means,
                        .quiet_shares = columns[i].quiet_shares,
                        .iterations_per_window = data.classes[i].window_iterations,
+                       .first_iteration = first_iteration_of(data.classes[i]),
+                       .unit = data.options.unit,
                        .seconds = static_cast<double>(data.totals.elapsed_ns) * 1e-9},
                       share});
   }
@@ -206,6 +212,7 @@ RunReport make_report(const RunData& data, FlatnessVerdict time) {
   RunReport report;
   report.name = data.name;
   report.durations_only = data.durations_only;
+  report.unit = data.options.unit;
   report.iterations = totals.iterations;
   report.warmup_iterations = totals.warmup_iterations;
   report.seconds = static_cast<double>(totals.elapsed_ns) * 1e-9;

@@ -84,7 +84,8 @@ struct WindowReport {
 
 struct RunReport {
   std::string name;
-  bool durations_only = false;  // of another program: memory, phases and machine are unknown
+  bool durations_only = false;     // of another program: memory, phases and machine are unknown
+  std::string unit = "iteration";  // what the durations are of
   int64_t iterations = 0;
   int64_t warmup_iterations = 0;
   double seconds = 0;

@@ -105,6 +105,18 @@ RunData run_data(std::span<const double> durations_ns, std::string name, int64_t
   data.events = {};
   data.machine = {};
   data.overhead = {};
+  constexpr size_t kMostSorted = size_t{1} << 20;  // more are known to a histogram's precision
+  if (durations_ns.size() <= kMostSorted)
+    data.p50_ns = median(durations_ns.subspan(static_cast<size_t>(warmup)));
+  for (ClassData& one : data.classes) {  // positions count all durations
+    for (Window& window : one.windows) {
+      window.first_iteration += warmup;
+      window.last_iteration += warmup;
+    }
+  }
+  for (auto* spikes : {&data.recent_spikes, &data.largest_spikes}) {
+    for (SpikeRecord& spike : *spikes) spike.iteration += warmup;
+  }
   return data;
 }
 

@@ -20,6 +20,7 @@ namespace isochron::observe {
 struct ReportOptions {
   FlatnessOptions time;
   FlatnessOptions levels{.bound = 0.02};  // memory, disk and counts
+  std::string unit = "iteration";         // what the durations are of, in messages
   Evidence facts;                         // what the caller knows beyond the recorder
 };
 

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+
+#include "isochron/core/text/count_text.h"
 
 namespace isochron::observe {
 namespace {
@@ -62,20 +65,32 @@ constexpr std::array<std::string_view, kPhaseCount> kPhaseColors = {
 /// The index of a window's quantile that is nearest to 95 %.
 constexpr size_t kNearlyAll = 60;
 
+/// A unit in which the times of a run have few digits, and its ns.
+std::pair<const char*, double> unit_of(const RunReport& report) {
+  constexpr std::pair<const char*, double> kUnits[] = {{"h", 3600e9}, {"min", 60e9}, {"s", 1e9}, {"ms", 1e6}};
+  for (const auto& unit : kUnits) {
+    if (report.duration_ns.p50 >= 3 * unit.second) return unit;
+  }
+  return {"us", 1e3};
+}
+
 Plot time_plot(const RunReport& report) {
-  Plot plot{
-      .title = "Time of an iteration over the run", .x_label = "iteration", .y_label = "us", .whole_x = true};
+  const auto [unit, ns] = unit_of(report);
+  Plot plot{.title = report.unit == "iteration" ? "Time of an iteration over the run" : "Time over the run",
+            .x_label = report.unit,
+            .y_label = unit,
+            .whole_x = true};
   PlotSeries medians{.name = "median of a window"};
   PlotSeries means{.name = "mean of a window", .dashed = true};
   PlotSeries nearly_all{.name = "p95 of a window", .dashed = true};
   for (const Window& window : main_windows(report)) {
     const double middle = 0.5 * static_cast<double>(window.first_iteration + window.last_iteration);
     medians.x.push_back(middle);
-    medians.y.push_back(window.median_ns() / 1e3);
+    medians.y.push_back(window.median_ns() / ns);
     means.x.push_back(middle);
-    means.y.push_back(window.mean_ns() / 1e3);
+    means.y.push_back(window.mean_ns() / ns);
     nearly_all.x.push_back(middle);
-    nearly_all.y.push_back(window.quantiles_ns[kNearlyAll] / 1e3);
+    nearly_all.y.push_back(window.quantiles_ns[kNearlyAll] / ns);
   }
   if (medians.y.empty()) return plot;
   const double low = std::min(std::ranges::min(medians.y), std::ranges::min(means.y));
@@ -116,9 +131,10 @@ Plot memory_plot(const RunReport& report) {
 
 /// Mean time of an iteration in each window, by phase, stacked.
 Plot phases_plot(const RunReport& report) {
+  const auto [unit, ns] = unit_of(report);
   Plot plot{.title = "Where the time of an iteration goes, over the run",
             .x_label = "iteration",
-            .y_label = "us",
+            .y_label = unit,
             .whole_x = true,
             .filled = true};
   const std::vector<Window> windows = main_windows(report);
@@ -133,7 +149,7 @@ Plot phases_plot(const RunReport& report) {
                       .color = std::string(kPhaseColors[p])};
     for (size_t w = 0; w < windows.size(); ++w) {
       const Window& window = windows[w];
-      sums[w] += static_cast<double>(window.phase_ns[p]) / static_cast<double>(window.iterations) / 1e3;
+      sums[w] += static_cast<double>(window.phase_ns[p]) / static_cast<double>(window.iterations) / ns;
       series.x.push_back(0.5 * static_cast<double>(window.first_iteration + window.last_iteration));
       series.y.push_back(sums[w]);
     }
@@ -197,17 +213,31 @@ std::string levels_markup(const RunReport& report) {
          rows + "</table></div>\n";
 }
 
+/// How many different spikes the report lists.
+size_t shown_spikes(const SpikeReport& spikes) {
+  std::set<int64_t> iterations;
+  for (const auto* some : {&spikes.recent, &spikes.largest}) {
+    for (const SpikeRecord& spike : *some) iterations.insert(spike.iteration);
+  }
+  return iterations.size();
+}
+
 std::string spikes_markup(const RunReport& report) {
   const SpikeReport& spikes = report.spikes;
-  if (spikes.count == 0) return "<p>No iteration took more than twice the usual time.</p>\n";
-  std::string text = fmt::format(
-      "<p>{} iterations took more than twice the usual time, {:.1f} % of the time; most of that in <b>{}</b>",
-      spikes.count, 100 * spikes.time_share, escape_markup(spikes.owner_name()));
-  if (spikes.period) text += fmt::format(", every {} iterations", spikes.period->length);
+  if (spikes.count == 0)
+    return fmt::format("<p>No {} took more than twice the usual time.</p>\n", report.unit);
+  std::string text = fmt::format("<p>{} took more than twice the usual time, {:.1f} % of the time",
+                                 count_text(spikes.count, report.unit), 100 * spikes.time_share);
+  if (!report.durations_only)  // of which no phases are known
+    text += fmt::format("; most of that in <b>{}</b>", escape_markup(spikes.owner_name()));
+  if (spikes.period) text += fmt::format(", every {} {}s", spikes.period->length, report.unit);
   if (!spikes.largest.empty())  // else those of this process, which goes on with a run, are none
-    text += fmt::format(". The longest: {} at iteration {}",
-                        duration_text(static_cast<double>(spikes.largest.front().duration_ns)),
+    text += fmt::format(". The longest: {} at {} {}",
+                        duration_text(static_cast<double>(spikes.largest.front().duration_ns)), report.unit,
                         spikes.largest.front().iteration);
+  const size_t shown = shown_spikes(spikes);
+  if (static_cast<int64_t>(shown) < spikes.count)
+    text += fmt::format(". The plot shows {} of them: the newest and the longest", shown);
   return text + ".</p>\n";
 }
 
@@ -222,8 +252,8 @@ std::string allocations_markup(const RunReport& report) {
 
 /// Spikes over the run by owner, with the usual duration.
 Plot spike_plot(const RunReport& report) {
-  Plot plot{.title = "Spikes by their owner",
-            .x_label = "iteration",
+  Plot plot{.title = report.durations_only ? "Spikes" : "Spikes by their owner",
+            .x_label = report.unit,
             .y_label = "ms",
             .log_y = true,
             .whole_x = true};
@@ -231,7 +261,9 @@ Plot spike_plot(const RunReport& report) {
       by_owner;  // each once: the largest are often new
   for (const auto* spikes : {&report.spikes.recent, &report.spikes.largest}) {
     for (const SpikeRecord& spike : *spikes) {
-      const std::string owner = spike.label.empty() ? std::string(phase_name(spike.owner)) : spike.label;
+      const std::string owner = report.durations_only ? "spike"
+                                : spike.label.empty() ? std::string(phase_name(spike.owner))
+                                                      : spike.label;
       by_owner[owner][spike.iteration] = &spike;
     }
   }
@@ -246,10 +278,12 @@ Plot spike_plot(const RunReport& report) {
     plot.series.push_back(std::move(series));
   }
   const double usual = report.duration_ns.p50 / 1e6;
-  plot.series.push_back({.name = "median of the run",
-                         .x = {0, static_cast<double>(report.iterations)},
-                         .y = {usual, usual},
-                         .dashed = true});
+  plot.series.push_back(
+      {.name = "median of the run",
+       .x = {0,
+             static_cast<double>(report.iterations + (report.durations_only ? report.warmup_iterations : 0))},
+       .y = {usual, usual},
+       .dashed = true});
   return plot;
 }
 
@@ -334,15 +368,24 @@ std::string verdict_markup(const FlatnessVerdict& verdict) {
   return fmt::format("<span class=\"{0}\">{0}</span>", name);
 }
 
+/// The change with its interval.
+std::string change_text(const FlatnessVerdict& verdict) {
+  if (verdict.largest.name.empty()) return "";
+  return fmt::format(" Change {} [{}, {}] ({}).", percent(verdict.largest.change),
+                     percent(verdict.largest.low), percent(verdict.largest.high), verdict.largest.name);
+}
+
 std::string run_section(const RunReport& report) {
   // Durations need not add up to the time of a run.
-  const std::string length =
-      report.durations_only ? fmt::format("{} values", report.iterations)
-                            : fmt::format("{} iterations in {:.3g} s", report.iterations, report.seconds);
+  std::string length = count_text(report.iterations, report.durations_only ? "value" : "iteration");
+  if (!report.durations_only) length += fmt::format(" in {:.3g} s", report.seconds);
+  if (!report.durations_only || report.warmup_iterations > 0)
+    length += fmt::format(", after {} of warm-up", report.warmup_iterations);
   std::string text = fmt::format(
-      "<p class=\"result\">The time of an iteration is {}: {}.</p>\n<p>{}, after {} of warm-up. Mean {}, "
+      "<p class=\"result\">The time{} is {}: {}.</p>\n<p>{}.{} Mean {}, "
       "median {}, p99 {}, longest {}.</p>\n",
-      verdict_markup(report.time), escape_markup(report.time.reason), length, report.warmup_iterations,
+      report.unit == "iteration" ? " of an iteration" : "", verdict_markup(report.time),
+      escape_markup(report.time.reason), length, change_text(report.time),
       duration_text(report.duration_ns.mean), duration_text(report.duration_ns.p50),
       duration_text(report.duration_ns.p99), duration_text(report.duration_ns.max));
   if (report.drift_seconds) {
@@ -350,7 +393,7 @@ std::string run_section(const RunReport& report) {
         "<p>The growth cost <b>{}</b> of this run, compared with the speed of its first tenth.</p>\n",
         duration_text(*report.drift_seconds * 1e9));
   }
-  text += causes_markup(report);
+  if (!report.durations_only) text += causes_markup(report);  // its advice is for programs of Isochron
   if (const Plot plot = time_plot(report); !plot.series.empty()) text += html_figure(plot);
   text += spikes_markup(report);
   if (const Plot plot = spike_plot(report); !plot.series.empty()) text += html_figure(plot);

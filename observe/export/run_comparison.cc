@@ -244,7 +244,9 @@ std::string conclude(const RunComparison& result) {
 
 /// Explains the intervals.
 std::string explanation(const RunComparison& result) {
-  const std::string means = fmt::format("Means: {}. ", interval_text(result.means));
+  const std::string means =
+      fmt::format("Means of windows, without the quarters of the longest and the shortest: {}. ",
+                  interval_text(result.means));
   if (result.first_runs + result.second_runs > 2) {
     return means + fmt::format(
                        "The intervals have 95 % confidence, over {} and {} runs; the tables show the median "

@@ -86,8 +86,8 @@ void check_few_values(std::span<const double> values, const FlatnessOptions& opt
             "value {} is {}, expected a number above 0", i, values[i]);
 }
 
-/// A step to another level near the end: how many values follow it, and the change.
-struct LateStep {
+/// A step to another level: how many values follow it, and the change.
+struct Step {
   size_t values = 0;
   double change = 0;  // relative
 };
@@ -109,11 +109,11 @@ double change_of_level(std::span<const double> values, double before) {
 /// ("On a Test of Whether one of Two Random Variables is Stochastically Larger than the Other", Annals of
 /// Mathematical Statistics 18, 1947), approximately normal. By chance, a step at a given place occurs once in
 /// a hundred times; with few values, if the last two lie beyond all earlier ones, up to three times.
-std::optional<LateStep> late_step(std::span<const double> values, double bound, bool falls_early) {
+std::optional<Step> clearest_step(std::span<const double> values, double bound, bool falls_early) {
   constexpr double kDeviations = 2.33;
   constexpr size_t kFewestBefore = 3, kFewestBehind = 2;
   std::pair<bool, double> clearest;  // whether all values are parted, and by how much; else deviations
-  std::optional<LateStep> found;
+  std::optional<Step> found;
   for (size_t m = kFewestBehind; m + kFewestBefore <= values.size(); ++m) {
     const auto rest = values.first(values.size() - m), last = values.last(m);
     const double change = change_of_level(last, median(rest));
@@ -133,23 +133,105 @@ std::optional<LateStep> late_step(std::span<const double> values, double bound, 
         all, all ? std::ranges::min(higher) / std::ranges::max(lower) : deviations);
     if (clear <= clearest || !(all || deviations > kDeviations)) continue;
     clearest = clear;
-    found = LateStep{m, change};
+    found = Step{m, change};
   }
   return found;
 }
 
+/// Probabilities of 0, 1, ... among the pairs of one of m values with one of k others in which the first is
+/// the larger one, if all orders are equally likely: the coefficients of a Gaussian binomial.
+std::vector<double> pair_probabilities(size_t m, size_t k) {
+  std::vector<double> counts(m * k + 1, 0);
+  counts[0] = 1;
+  double all = 1;
+  for (size_t i = 1; i <= m; ++i) {
+    for (size_t at = counts.size(); at-- > k + i;) counts[at] -= counts[at - k - i];
+    for (size_t at = i; at < counts.size(); ++at) counts[at] += counts[at - i];
+    all *= static_cast<double>(k + i) / static_cast<double>(i);
+  }
+  for (double& count : counts) count = std::max(0.0, count) / all;
+  return counts;
+}
+
+/// The median difference between one of the last m values and one of those before, with the interval of Mann
+/// and Whitney's test whose ends are missed with probability `tail` each (Hodges and Lehmann, "Estimates of
+/// Location Based on Rank Tests", Annals of Mathematical Statistics 34, 1963). nullopt if there are too few.
+std::optional<ChangeEstimate> shift_at(std::span<const double> logs, size_t m, double tail) {
+  const auto rest = logs.first(logs.size() - m), last = logs.last(m);
+  std::vector<double> shifts;
+  for (const double later : last) {
+    for (const double earlier : rest) shifts.push_back(later - earlier);
+  }
+  std::ranges::sort(shifts);
+  const std::vector<double> probabilities = pair_probabilities(m, rest.size());
+  double sum = 0;
+  size_t outside = 0;
+  while (outside < shifts.size() / 2 && sum + probabilities[outside] <= tail) sum += probabilities[outside++];
+  if (outside == 0) return std::nullopt;
+  return ChangeEstimate{"change point", std::expm1(median(shifts)), std::expm1(shifts[outside - 1]),
+                        std::expm1(shifts[shifts.size() - outside])};
+}
+
+/// By how much the variance of a mean of values around the two levels is larger than that of independent
+/// values.
+double dependence(std::span<const double> logs, size_t m) {
+  std::vector<double> residuals;
+  for (const auto& part : {logs.first(logs.size() - m), logs.last(m)}) {
+    const double level = median(part);
+    for (const double value : part) residuals.push_back(value - level);
+  }
+  const double rho = std::clamp(autocorrelation(residuals, 1), 0.0, 0.97);
+  return (1 + rho) / (1 - rho);
+}
+
+/// The probability beyond the normal distribution's quantile of `tail` if the deviations' variance is
+/// `factor` times smaller.
+double smaller_tail(double tail, double factor) {
+  constexpr int kNearlyNormal = 200;  // degrees of freedom
+  if (factor <= 1) return tail;
+  return 0.5 * std::erfc(student_quantile(1 - 2 * tail, kNearlyNormal) * std::sqrt(factor / 2));
+}
+
+/// If the trend is undecided, a step can decide: growing or shrinking if the whole interval of its size lies
+/// beyond the bound, and the level at the end as well. The error probability is divided among all places
+/// where a step may be; values that depend on their neighbors need more certainty.
+void decide_by_step(FlatnessVerdict& verdict, std::span<const double> values, std::span<const double> logs,
+                    const FlatnessOptions& options) {
+  constexpr double kRarer = 5;  // than errors of the other claims, as in series_verdict.cc
+  if (verdict.kind == Flatness::kGrowing || verdict.kind == Flatness::kShrinking) return;
+  if (values.size() >= kFewValues) return;
+  const std::optional<Step> step = clearest_step(values, verdict.bound, false);
+  if (!step) return;
+  const double places = static_cast<double>(values.size());
+  const double tail = (1 - options.confidence) / (2 * kRarer * options.series * places);
+  const std::optional<ChangeEstimate> shift =
+      shift_at(logs, step->values, smaller_tail(tail, dependence(logs, step->values)));
+  if (!shift || !surely_beyond(*shift, verdict.bound)) return;
+  const double before = median(values.first(values.size() - step->values));
+  const size_t end = std::max<size_t>(2, values.size() / 10);
+  const double at_end = change_of_level(values.last(end), before);
+  if (std::fabs(at_end) <= verdict.bound || at_end * shift->change < 0) return;
+  verdict.kind = shift->change > 0 ? Flatness::kGrowing : Flatness::kShrinking;
+  verdict.largest = *shift;
+  verdict.estimates = {*shift};
+  verdict.iterations_to_decide = 0;
+  verdict.reason = fmt::format("the last {} values are {:.1f} % {} those before", step->values,
+                               100 * std::fabs(shift->change), shift->change > 0 ? "above" : "below");
+}
+
 /// A verdict of flat becomes inconclusive; one that is inconclusive already names the step.
-void doubt_late_step(FlatnessVerdict& verdict, std::span<const double> values) {
+void doubt_step(FlatnessVerdict& verdict, std::span<const double> values) {
+  constexpr double kLonger = 2;  // where the step lasts, it is in the middle then
   if (verdict.kind != Flatness::kFlat && verdict.kind != Flatness::kInconclusive) return;
-  const std::optional<LateStep> step =
-      late_step(values, verdict.bound, verdict.kind == Flatness::kInconclusive);
+  const std::optional<Step> step =
+      clearest_step(values, verdict.bound, verdict.kind == Flatness::kInconclusive);
   if (!step) return;
   if (verdict.kind == Flatness::kInconclusive) {
     verdict.reason = fmt::format("the last {} values differ by {} from those before; of the trend, {}",
                                  step->values, percent(step->change), verdict.reason);
+    verdict.iterations_to_decide = std::min(verdict.iterations_to_decide, kLonger);
     return;
   }
-  constexpr double kLonger = 2;  // where the step lasts, it is in the middle then
   doubt(verdict,
         fmt::format("the last {} values differ by {} from those before, which a trend over so few values "
                     "can't show; the bound is {:.1f} %",
@@ -177,8 +259,9 @@ void decide_by_trend(FlatnessVerdict& verdict, std::span<const double> logs, con
   } else if (beyond && (beyond->low > options.bound || beyond->high < -options.bound)) {
     verdict.kind = beyond->low > 0 ? Flatness::kGrowing : Flatness::kShrinking;
     verdict.largest = *beyond;
-    verdict.reason = fmt::format("the change lies {} {:+.1f} %", beyond->low > 0 ? "above" : "below",
-                                 100 * std::copysign(options.bound, beyond->low));
+    verdict.reason =
+        fmt::format("the trend is {}, {} {:+.1f} %", percent(beyond->change),
+                    beyond->low > 0 ? "above" : "below", 100 * std::copysign(options.bound, beyond->low));
   } else if (beyond) {
     verdict.largest = *beyond;
     verdict.iterations_to_decide = times_to_decide(*beyond, options.bound);
@@ -222,7 +305,8 @@ FlatnessVerdict judge_few_values(std::span<const double> values, const FlatnessO
   verdict.windows = static_cast<int>(kept.size());
   const std::vector<double> logs = logarithms(kept);
   decide_by_trend(verdict, logs, options);
-  doubt_late_step(verdict, kept);
+  decide_by_step(verdict, kept, logs, options);
+  doubt_step(verdict, kept);
   if (verdict.kind == Flatness::kInconclusive)
     verdict.iterations_to_decide =
         std::ceil(verdict.iterations_to_decide * static_cast<double>(kept.size())) +

@@ -44,6 +44,8 @@ struct FlatnessInput {
   std::span<const double> quiet_means = {};
   std::span<const double> quiet_shares = {};
   double iterations_per_window = 1;
+  int64_t first_iteration = 0;                   // of the first window: messages count from there
+  std::string_view unit = "iteration";           // what they count
   std::optional<double> seconds = std::nullopt;  // how long the run took; unknown: not required
 };
 

@@ -175,7 +175,7 @@ Values best_ramp(std::span<const double> points) {
 
 /// Three levels with the least squared deviations: the level before an excursion, during it, and after it.
 /// The first and the last have at least a tenth of the points, the middle one at least a twentieth.
-Values best_excursion(std::span<const double> points) {
+std::pair<Values, Excursion> best_excursion(std::span<const double> points) {
   const size_t n = points.size(), at_ends = tenth(n), between = std::max<size_t>(1, n / 20);
   Values sums(n + 1, 0);
   for (size_t i = 0; i < n; ++i) sums[i + 1] = sums[i] + points[i];
@@ -194,11 +194,12 @@ Values best_excursion(std::span<const double> points) {
       second = b;
     }
   }
-  Values fit(n, median(points.first(first)));
+  const double before = median(points.first(first)), during = median(points.subspan(first, second - first));
+  Values fit(n, before);
   std::fill(fit.begin() + static_cast<std::ptrdiff_t>(first),
-            fit.begin() + static_cast<std::ptrdiff_t>(second), median(points.subspan(first, second - first)));
+            fit.begin() + static_cast<std::ptrdiff_t>(second), during);
   std::fill(fit.begin() + static_cast<std::ptrdiff_t>(second), fit.end(), median(points.subspan(second)));
-  return fit;
+  return {std::move(fit), {first, second, before > 0 ? during / before - 1 : kInfinity}};
 }
 
 /// The AR(1) coefficient of the residuals: their first autocorrelation, corrected for its bias (Kendall
@@ -214,7 +215,8 @@ struct Shape {
   int parameters = 0;
   Values fit = {};
   std::optional<Statistic> statistic = {};  // the statistic that shows the shape; none: constant
-  double deviation = 0;                     // mean absolute
+  std::optional<Excursion> excursion = {};
+  double deviation = 0;  // mean absolute
 };
 
 Values residuals_of(std::span<const double> points, const Shape& shape) {
@@ -233,7 +235,7 @@ Shape shape_of(std::span<const double> points, size_t step_at) {
   std::vector<Shape> shapes;
   const auto offer = [&](int parameters, const Values& fit, std::optional<Statistic> statistic) {
     if (fit.empty()) return;
-    shapes.push_back({parameters, fit, statistic, 0});
+    shapes.push_back({.parameters = parameters, .fit = fit, .statistic = statistic});
     double sum = 0;
     for (const double residual : residuals_of(points, shapes.back())) sum += std::fabs(residual);
     shapes.back().deviation = sum / static_cast<double>(n);
@@ -249,7 +251,9 @@ Shape shape_of(std::span<const double> points, size_t step_at) {
   offer(3, step, kStep);
   if (n >= kFewestOfMany) {
     offer(4, best_ramp(points), kLastTenth);
-    offer(5, best_excursion(points), kLastTenth);
+    const auto [fit, excursion] = best_excursion(points);
+    offer(5, fit, kLastTenth);
+    shapes.back().excursion = excursion;
   }
   offer(8, monotone_curve(points), kLastTenth);
   const Shape& closest = *std::ranges::min_element(shapes, {}, &Shape::deviation);
@@ -317,6 +321,7 @@ Judged judged(Track track, const WindowLevels& levels, bool corrected) {
     one.residuals = residuals_of(points, one.shape);
   }
   result.shape = one.shape.statistic;
+  result.excursion = one.shape.excursion;
   one.rho = autoregression(one.residuals);
   result.independent = static_cast<double>(n) / long_run_variance(one.rho);
   // Corrects for the noise that the fit has absorbed: degrees of freedom, counted in independent points.

@@ -40,17 +40,24 @@ struct LevelChangeOptions {
   bool corrected = false;  // a step may be left over from the correction for the machine's speed
 };
 
+/// A level that is left for a while and then, wholly or partly, taken again.
+struct Excursion {
+  size_t begin = 0, end = 0;  // points
+  double change = 0;          // from the level before, relative to it
+};
+
 /// The changes of one track, relative to the level of its first tenth.
 struct LevelChange {
   Track track = Track::kMedians;
   Statistics changes{};
-  Statistics half_widths{};        // of the interval of each by itself, see `confidence`
-  Statistics joint_half_widths{};  // of those that hold together
-  std::optional<Statistic> shape;  // the statistic whose shape the level has; none: constant
-  double baseline = 1;             // the first tenth's level, in the series' unit
-  double wander = 0;               // standard deviation around the shape, relative
-  double independent = 0;          // effective sample size, in points
-  size_t change_point = 0;         // of the points
+  Statistics half_widths{};            // of the interval of each by itself, see `confidence`
+  Statistics joint_half_widths{};      // of those that hold together
+  std::optional<Excursion> excursion;  // if that is the level's shape
+  std::optional<Statistic> shape;      // the statistic whose shape the level has; none: constant
+  double baseline = 1;                 // the first tenth's level, in the series' unit
+  double wander = 0;                   // standard deviation around the shape, relative
+  double independent = 0;              // effective sample size, in points
+  size_t change_point = 0;             // of the points
 };
 
 /// The changes of the medians or of the trimmed means, whichever are known better, and of the means if given.

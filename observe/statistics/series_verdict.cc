@@ -20,6 +20,12 @@ constexpr double kAlarmsRarer = 5;  // than errors of the other claims: nobody l
 using Values = std::vector<double>;
 using Asked = ChangeEstimate::Asked;
 
+/// Whether the level after the first `cut` windows is higher than theirs by more than half the bound.
+bool rises_after(size_t cut, std::span<const double> medians, const FlatnessOptions& options) {
+  const double before = median(medians.first(cut)), after = median(medians.subspan(cut));
+  return after > (1 + 0.5 * options.bound) * before;
+}
+
 /// First window after warm-up: the truncation that minimizes the standard error of the mean of the remaining
 /// windows, with the trend of the settled part removed (otherwise steady growth would pass for settling).
 /// Returns 0 if the level before the best truncation was lower, and that lies beyond the longest permitted
@@ -56,8 +62,7 @@ size_t warmup_end(std::span<const double> medians, const FlatnessOptions& option
   const bool permitted = best_of_all.at <= most;
   const size_t cut = permitted ? best.at : best_of_all.at;
   if (cut == 0 || (permitted && options.rise_settles)) return cut;
-  const double before = median(medians.first(cut)), after = median(medians.subspan(cut));
-  return after > (1 + 0.5 * options.bound) * before ? 0 : best.at;
+  return rises_after(cut, medians, options) ? 0 : best.at;
 }
 
 /// How many times longer a run must be to be decided: half widths shrink with the square root of its length.
@@ -114,13 +119,18 @@ void explain(FlatnessVerdict& verdict, const FlatnessInput& input, const Flatnes
   } else {
     verdict.reason = fmt::format("{} is {}", verdict.largest.name, percent(verdict.largest.change));
   }
-  // Settling by more than the bound isn't left out silently.
-  if (std::fabs(verdict.warmup_change) > options.bound)
-    verdict.left_out = fmt::format(
-        "; the first {:.0f} iterations are left out as warm-up, after which the level changed by {}",
-        verdict.warmup_windows * input.iterations_per_window, percent(verdict.warmup_change));
-  verdict.reason += verdict.left_out;
   verdict.iterations_to_decide = factor == 0 ? 0 : std::ceil(factor * iterations);
+}
+
+/// Settling by more than the bound isn't left out silently.
+void name_warmup(FlatnessVerdict& verdict, const FlatnessInput& input) {
+  if (std::fabs(verdict.warmup_change) <= verdict.bound) return;
+  const double count = verdict.warmup_windows * input.iterations_per_window;
+  verdict.left_out = fmt::format(
+      "; the first {} left out as warm-up, after which the level changed by {}",
+      count > 1.5 ? fmt::format("{:.0f} {}s are", count, input.unit) : fmt::format("{} is", input.unit),
+      percent(verdict.warmup_change));
+  verdict.reason += verdict.left_out;
 }
 
 /// What long iterations in a few of the windows add to the mean, in the first and in the second half of the
@@ -204,18 +214,34 @@ void name_wandering(FlatnessVerdict& verdict, std::span<const LevelChange> chang
       fmt::format("the level goes up and down by {:.1f} %: {}", 100 * widest.wander, verdict.reason);
 }
 
-/// Where the level changed, if most of the change happened at once. `begin`: the windows that were left out
-/// as warm-up.
-void name_position(FlatnessVerdict& verdict, const LevelChange& track, size_t begin,
-                   double iterations_per_window) {
+/// The iteration at which a point begins. The verdict's windows are those of `input` without the first ones.
+double iteration_of(size_t point, const FlatnessVerdict& verdict, const FlatnessInput& input) {
+  const size_t windows = static_cast<size_t>(verdict.windows), each = windows_per_point(windows);
+  const size_t window = static_cast<size_t>(verdict.warmup_windows) + windows % each + point * each;
+  return static_cast<double>(input.first_iteration) +
+         static_cast<double>(window) * input.iterations_per_window;
+}
+
+/// An excursion of the level beyond the bound.
+void name_excursion(FlatnessVerdict& verdict, const LevelChange& track, const FlatnessInput& input) {
+  if (verdict.kind == Flatness::kFlat || !track.excursion) return;
+  const auto& [begin, end, change] = *track.excursion;
+  if (std::fabs(change) <= verdict.bound) return;
+  verdict.reason =
+      fmt::format("between about {}s {:.0f} and {:.0f} the level was {:.1f} % {}; {}", input.unit,
+                  iteration_of(begin, verdict, input), iteration_of(end, verdict, input),
+                  100 * std::fabs(change), change > 0 ? "higher" : "lower", verdict.reason);
+}
+
+/// Where the level changed, if most of the change happened at once.
+void name_position(FlatnessVerdict& verdict, const LevelChange& track, const FlatnessInput& input) {
   constexpr double kMost = 0.8;
   if (verdict.kind != Flatness::kGrowing && verdict.kind != Flatness::kShrinking) return;
+  if (track.excursion) return;  // which has two places
   const double change = track.changes[kLastTenth], step = track.changes[kStep];
   if (std::fabs(change) <= verdict.bound || step / change < kMost) return;
-  const size_t windows = static_cast<size_t>(verdict.windows), each = windows_per_point(windows);
-  const size_t window = begin + windows % each + track.change_point * each;
   verdict.reason +=
-      fmt::format(", from about iteration {:.0f} on", static_cast<double>(window) * iterations_per_window);
+      fmt::format(", from about {} {:.0f} on", input.unit, iteration_of(track.change_point, verdict, input));
 }
 
 WindowLevels levels_of(const FlatnessInput& input, size_t begin) {
@@ -225,11 +251,15 @@ WindowLevels levels_of(const FlatnessInput& input, size_t begin) {
   return {rest(input.medians), rest(input.trimmed_means), rest(input.means)};
 }
 
-/// The first window after warm-up, in the medians and in the means.
+/// The first window after warm-up, in the medians and in the means. If rises don't settle, none that the
+/// medians show is cut off because the means settle.
 size_t warmup_end(const FlatnessInput& input, const FlatnessOptions& options) {
   const size_t of_medians = warmup_end(input.medians, options);
-  return input.means.empty() ? of_medians : std::max(of_medians, warmup_end(input.means, options));
+  const size_t of_means = input.means.empty() ? 0 : warmup_end(input.means, options);
+  if (of_means <= of_medians || options.rise_settles) return std::max(of_medians, of_means);
+  return rises_after(of_means, input.medians, options) ? of_medians : of_means;
 }
+
 }  // namespace
 
 FlatnessVerdict judge_series(const FlatnessInput& input, const FlatnessOptions& options,
@@ -243,7 +273,8 @@ FlatnessVerdict judge_series(const FlatnessInput& input, const FlatnessOptions& 
   verdict.warmup_windows = static_cast<int>(begin);
   if (begin > 0 && medians.size() >= kFewest) {
     const double before = median(input.medians.first(begin));
-    if (before > 0) verdict.warmup_change = median(medians) / before - 1;
+    const size_t next = std::min(std::max(begin, tenth(medians.size())), medians.size());
+    if (before > 0) verdict.warmup_change = median(medians.first(next)) / before - 1;
   }
   verdict.windows = static_cast<int>(medians.size());
   if (medians.size() < kFewest) {
@@ -272,10 +303,11 @@ FlatnessVerdict judge_series(const FlatnessInput& input, const FlatnessOptions& 
       const double own = std::hypot(one.half_widths[s], error);
       const double all = std::hypot(one.joint_half_widths[s], error);
       const std::string_view name = statistic_name(one.track, static_cast<Statistic>(s));
-      // The trend through a step or a ramp is steeper than the change itself, and an excursion that returns
-      // has no step.
+      // The trend through a step or a ramp is steeper than the change itself. An excursion that returns has
+      // no step, and its end differs from what lies before because that contains the excursion.
       const bool of_other_shape =
-          one.shape && ((s == kTrend && *one.shape != kTrend) || (s == kStep && *one.shape == kLastTenth));
+          one.shape && ((s == kTrend && *one.shape != kTrend) || (s == kStep && *one.shape == kLastTenth) ||
+                        (s == kEnd && one.excursion));
       const Asked asked = s == kLastTenth  ? Asked::kForChange
                           : of_other_shape ? Asked::kForFlat
                                            : Asked::kAlways;
@@ -304,7 +336,9 @@ FlatnessVerdict judge_series(const FlatnessInput& input, const FlatnessOptions& 
   verdict.change_point_p = change_point.p_value;
   explain(verdict, input, options, verdict.kind == Flatness::kInconclusive ? factor : 0);
   name_wandering(verdict, changes, points);
-  name_position(verdict, changes[0], begin, input.iterations_per_window);
+  name_position(verdict, changes[0], input);
+  name_excursion(verdict, changes[0], input);
+  name_warmup(verdict, input);
   if (!input.means.empty()) doubt_rare_iterations(verdict, input.means.subspan(begin));
   return verdict;
 }

@@ -193,8 +193,9 @@ Tensor variance(const Tensor& x, const Axes& axes, bool keep_dims, int64_t corre
           correction);
   if (is_half(x.dtype()))  // which holds neither the mean nor the squares well enough
     return cast(variance(cast(x, DType::kF32), axes, keep_dims, correction), x.dtype());
-  const Tensor squares = square(x - mean(x, axes, true));
-  const Tensor biased = mean(squares, axes, keep_dims);
+  // A mean that is large compared with the deviations has a rounding error as large as these.
+  const Tensor nearly_centered = x - mean(x, axes, true);
+  const Tensor biased = mean(square(nearly_centered - mean(nearly_centered, axes, true)), axes, keep_dims);
   if (correction == 0) return biased;
   const int64_t count = biased.elems() == 0 ? 0 : x.elems() / biased.elems();
   require(count > correction, ErrorCode::kInvalidArgument, "variance",

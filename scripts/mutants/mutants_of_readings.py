@@ -50,7 +50,7 @@ def faults(mutant):
                "return where(within, x, scalar(0, x.dtype()));", "return x;", "ops", "DeviceKernels.RecurrentLayersNeverReadPadding"),
         mutant("zeros-of-two-signs-equal", "graph/ir/attributes.cc", "return bits(*number) == bits(std::get<double>(b));",
                "return *number == std::get<double>(b);", "graph", "Attributes.CompareNumbersByTheirBits"),
-        mutant("late-step-flat", "observe/statistics/few_values.cc", "  if (!step) return;\n", "  if (!step || step->values > 0) return;\n", "observe", "FewValues.*"),
+        mutant("late-step-flat", "observe/statistics/few_values.cc", "  if (!step) return;\n  if (verdict.kind == Flatness::kInconclusive) {", "  if (!step || step->values > 0) return;\n  if (verdict.kind == Flatness::kInconclusive) {", "observe", "FewValues.*"),
         mutant("hours-in-one-bucket", "observe/statistics/histogram.h", "kLargestBits = 62;", "kLargestBits = 43;",
                "apps", "Analyze.TimesOfHours*"),
         mutant("spikes-lost-in-a-restart", "observe/diagnose/baseline.cc", "  totals_ = totals;\n", "  totals.spikes = 0;\n  totals_ = totals;\n",

@@ -60,7 +60,7 @@ TEST_F(Command, AnalyzeJudgesATableOfAnotherProgram) {
   std::ifstream written(page);
   const std::string text(std::istreambuf_iterator<char>(written), {});
   EXPECT_THAT(text, AllOf(HasSubstr("Time of an iteration over the run"),
-                          HasSubstr("<p>4000 values, after 0 of"), Not(HasSubstr("Where the time goes"))));
+                          HasSubstr("<p>4000 values. Change +2"), Not(HasSubstr("Where the time goes"))));
   EXPECT_EQ(run_isochron("analyze " + file + " --column step_ms --bound 60").status, 0);
   EXPECT_THAT(run_isochron("analyze " + file + " --column step_ms --require-flat"),
               Ends(1, "not found to be flat"));

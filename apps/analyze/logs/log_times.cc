@@ -74,10 +74,13 @@ std::string each_of(const LogPhase& phase) {
     if (!word.empty() && word[0] >= '0' && word[0] <= '9') return "";
     return std::string_view("aeio").find(word[0]) != std::string_view::npos ? "an " : "a ";
   };
-  const std::string time = fmt::format("time of {}{}", article(phase.of), quotation(phase.of));
+  std::string_view one = phase.of;
+  if (one.size() > 2 && one.ends_with('s') && !is_digit(one[0]) && !one.starts_with("million "))
+    one.remove_suffix(1);
+  const std::string time = fmt::format("time of {}{}", article(one), quotation(one));
   if (phase.one_a_bar) return fmt::format("the mean {} over a progress bar of {:.6g}", time, phase.bar_steps);
-  return phase.bars > 0 ? fmt::format("the {} as shown by an update of the progress bar", time)
-                        : "the " + time;
+  const bool of_bar = phase.bars > 0 && log_formats()[phase.format].averaging != Averaging::kNone;
+  return of_bar ? fmt::format("the {} as shown by an update of the progress bar", time) : "the " + time;
 }
 
 IterationTimes times_of_phase(LogPhase phase) {

@@ -163,14 +163,14 @@ std::optional<DurationGroups> duration_around(std::string_view line, std::string
   return std::nullopt;
 }
 
-/// Sets the sum of the parts and the value of the last digit. False if a part is at least as long as one unit
+/// Sets the sum of the parts and the value of the last digit. False if a part is longer than one unit
 /// of the part before it, or if the sum is 0.
 bool add_up(const DurationGroups& groups, double first, WrittenTime& time) {
   double before = ns_of_unit(groups[kFirstUnit][0]), sum = first * before;
   for (const size_t i : {kSecond, kThird}) {
     if (groups[i].empty()) continue;
     const double unit = ns_of_unit(groups[i + 1][0]), ns = number_of(groups[i]).value_or(0) * unit;
-    if (ns >= before) return false;
+    if (ns > before) return false;  // "4 min 60.0 s", as rounding writes it, is one
     sum += ns;
     before = unit;
   }

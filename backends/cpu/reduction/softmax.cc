@@ -156,7 +156,8 @@ using graph::KernelRequest;
 void check_labels(const int64_t* labels, int64_t rows, int64_t columns) {
   for (int64_t r = 0; r < rows; ++r) {
     if (labels[r] < 0 || labels[r] >= columns) [[unlikely]] {
-      fail(ErrorCode::kOutOfRange, "sparse_softmax_cross_entropy", "label {} of row {} is outside [0, {})",
+      fail(ErrorCode::kOutOfRange, "sparse_softmax_cross_entropy",
+           "label {} of row {} is outside [0, {}); ignore_index leaves rows with a given label out",
            labels[r], r, columns);
     }
   }

@@ -104,6 +104,38 @@ TEST(Flatness, StepIsGrowingAndItsPlaceIsTold) {
   EXPECT_LT(verdict.change_point_p, 1e-3);
 }
 
+TEST(Flatness, AnExcursionThatReturnsIsNoChange) {
+  const auto with = [](double from, double to, double factor, double drift) {
+    return [=](uint64_t seed) {
+      return make_series(200, 10, seed, [=](double position, int, Rng& rng) {
+        const double level = position >= from && position < to ? factor : 1;
+        return level * (1 + drift * position) * gaussian(rng, 0.02);
+      });
+    };
+  };
+  for (const auto& [from, to] : {std::pair{0.4, 0.6}, {0.2, 0.4}, {0.3, 0.7}, {0.6, 0.8}, {0.35, 0.85}}) {
+    for (const double factor : {3.0, 2.0, 1.3, 0.5}) {
+      const Tally counts = tally(5, with(from, to, factor, 0));
+      EXPECT_EQ(counts.growing + counts.shrinking, 0) << factor << " from " << from << " to " << to;
+      EXPECT_EQ(counts.inconclusive, 5) << factor << " from " << from << " to " << to;
+    }
+  }
+  EXPECT_EQ(tally(5, with(0.4, 0.6, 3, 0.3)).growing, 5) << "on a level that grows";
+  EXPECT_THAT(
+      judge(with(0.4, 0.6, 2, 0)(1)).reason,
+      testing::ContainsRegex(
+          "^between about iterations (79|8[0-3]) and (119|12[0-3]) the level was (99|100).. % higher; "));
+}
+
+TEST(Flatness, PositionsCountFromTheFirstIteration) {
+  std::vector<double> values(200, 10.0);
+  for (size_t i = 120; i < 200; ++i) values[i] = 15;
+  const FlatnessVerdict verdict = judge_flatness(
+      {.medians = values, .iterations_per_window = 10, .first_iteration = 5000, .unit = "value"});
+  EXPECT_EQ(verdict.kind, Flatness::kGrowing);
+  EXPECT_THAT(verdict.reason, testing::ContainsRegex(", from about value 6[12][0-9]0? on"));
+}
+
 TEST(Flatness, ChangeIsToldAtItsSize) {
   const auto told = [](double size, const Duration& duration) {
     for (uint64_t seed = 1; seed <= 8; ++seed) {

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "isochron/autograd/autograd.h"
+#include "isochron/core/base/rng.h"
 #include "isochron/graph/step/captured.h"
 #include "isochron/ops/attention/attention.h"
 #include "isochron/ops/elementwise/elementwise.h"
@@ -128,6 +129,16 @@ TEST_F(Composed, FunctionsAreCaptured) {
   const Values replayed = step(x).to_vector();
   EXPECT_EQ(step(x).to_vector(), replayed);
   EXPECT_EQ(replayed.back(), 4);
+}
+
+TEST(ComposedLimits, VarianceHoldsBesideALargeMean) {
+  Rng rng(4);
+  std::vector<double> values(64);
+  for (double& value : values) value = static_cast<float>(1e5 + 0.01 * rng.normal());  // in steps of 0.0078
+  double mean = 0, exact = 0;
+  for (const double value : values) mean += value / 64;
+  for (const double value : values) exact += (value - mean) * (value - mean) / 64;
+  EXPECT_NEAR(variance(from_vector({64}, values)).item<float>(), exact, 1e-5 * exact);
 }
 
 TEST(Composed16Bits, SumsAreThoseOfF32) {
