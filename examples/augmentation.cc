@@ -11,7 +11,7 @@ constexpr int64_t kImages = 240, kSide = 16, kPatch = 10;
 /// A bright horizontal bar (class 0) or vertical bar (class 1) somewhere in a dark image, (kSide, kSide, 1).
 Tensor image_of(int64_t label, Rng& rng) {
   Tensor image = zeros({kSide, kSide, 1});
-  const auto at = static_cast<int64_t>(rng.uniform() * 6) + 5;
+  const auto at = static_cast<int64_t>(rng.uniform() * 4) + 6;  // in every crop
   for (int64_t i = 4; i < 12; ++i) {
     const int64_t y = label == 0 ? at : i, x = label == 0 ? i : at;
     image.span<float>()[static_cast<size_t>(y * kSide + x)] = 0.5F + 0.4F * static_cast<float>(rng.uniform());

@@ -106,7 +106,10 @@ class Optimizer {
   /// `flush_next`.
   void apply_nothing(std::span<const Variable> parameters);
 
-  /// A description for comparisons, one line per item: rule, options, and the parameters that have states.
+  /// What the program chose, by name, for comparisons: rule, schedule, options.
+  std::vector<std::pair<std::string, std::string>> choices() const;
+  /// The same for comparisons between ranks, a line each, with the present learning rate and step, and the
+  /// parameters that have states.
   std::vector<std::string> description() const;
   /// Whether gradients are summed in the order of a tree (StepOptions::exact_sums).
   bool exact_sums() const { return options_.exact_sums; }
@@ -147,7 +150,8 @@ class Optimizer {
     std::string_view op;
     graph::Attributes attributes;
     std::vector<State> states;
-    bool corrects_bias = false;  // of the states, by the count of updates
+    /// Whether the count of updates corrects a bias of the states that makes first steps longer.
+    bool corrects_bias = false;
   };
   Optimizer(Rule rule, Schedule learning_rate, WeightDecay weight_decay, StepOptions options);
 
@@ -195,7 +199,7 @@ class Optimizer {
 
   // optim/optimizer_step.cc
   Update update_of(const Gradients& gradients) const;
-  void tell_of_late(std::span<const Variable> parameters) const;
+  void tell_of_late(std::span<const Variable> parameters);
   void step(std::span<const Variable> parameters, std::vector<Tensor> gradients, const Tensor& rows);
   Changes kept(std::span<const Variable> parameters, std::span<const Tensor> gradients,
                const Tensor& rows) const;
@@ -211,6 +215,7 @@ class Optimizer {
   graph::Attributes attributes_;
   std::vector<State> states_;
   bool corrects_bias_;
+  bool told_of_late_ = false;
   Schedule schedule_;
   graph::Setting schedules_set_{0};  // how often set_schedule was called
   graph::Setting averaged_{0};       // how many AveragedWeights live

@@ -156,13 +156,15 @@ Optimizer::Update Optimizer::update_of(const Gradients& gradients) const {
   return update;
 }
 
-/// Tells of parameters whose first update comes after updates of others, as that of a thawed one does: the
-/// bias of their states, which begin at zero, is corrected by the count of all updates, hence not at all.
-void Optimizer::tell_of_late(std::span<const Variable> parameters) const {
+/// Tells once of parameters whose first update comes long after those of others, as that of a thawed one
+/// does: the bias of their states, which begin at zero, is corrected by the count of all updates, hence
+/// hardly.
+void Optimizer::tell_of_late(std::span<const Variable> parameters) {
+  constexpr int64_t kLate = 200;  // updates; the first steps then are up to 3 times as long, and more later
+  if (!corrects_bias_ || told_of_late_ || !step_.device().is_cpu()) return;
   const graph::EagerScope eager;
-  if (!corrects_bias_ || !step_.device().is_cpu()) return;
   const int64_t updates = step_count();
-  if (updates == 0) return;
+  if (updates < kLate) return;
   std::string names;
   for (size_t i = 0; i < parameters.size(); ++i) {
     const Tensor& first = entry_of(parameters[i], i).states.front().tensor();
@@ -171,11 +173,11 @@ void Optimizer::tell_of_late(std::span<const Variable> parameters) const {
     names += fmt::format("{}'{}'", names.empty() ? "" : ", ", parameters[i].name());
   }
   if (names.empty()) return;
+  told_of_late_ = true;
   emit({EventKind::kNotice, std::string(op_->name),
-        fmt::format(
-            "the training of {} begins after {} of this optimizer, when the correction for the bias of "
-            "its states is over: first steps are several times as long as with a new optimizer",
-            shortened(names, 200), count_text(updates, "update"))});
+        fmt::format("the states of {} are still zero after {} of this optimizer, whose count corrects their "
+                    "bias: the first steps will be longer than with a new optimizer",
+                    shortened(names, 200), count_text(updates, "update"))});
 }
 
 void Optimizer::step(std::span<const Variable> parameters, std::vector<Tensor> gradients,

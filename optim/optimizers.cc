@@ -87,8 +87,7 @@ Adadelta::Adadelta(const AdadeltaOptions& options)
 Adamax::Adamax(const AdamaxOptions& options)
     : Optimizer({"adamax_update",
                  with(moments(options), "epsilon_within_norm", options.epsilon_within_norm),
-                 {{"mean_gradient"}, {"largest_gradient"}},
-                 kCorrectsBias},
+                 {{"mean_gradient"}, {"largest_gradient"}}},
                 options.learning_rate, options.weight_decay, options.step) {}
 
 Nadam::Nadam(const NadamOptions& options)
@@ -117,7 +116,7 @@ Adafactor::Adafactor(const AdafactorOptions& options)
                 options.learning_rate, options.weight_decay, options.step) {}
 
 Lamb::Lamb(const LambOptions& options)
-    : Optimizer({"lamb_update", moments(options), {{"mean_gradient"}, {"mean_square"}}, kCorrectsBias},
+    : Optimizer({"lamb_update", moments(options), {{"mean_gradient"}, {"mean_square"}}},
                 options.learning_rate, options.weight_decay, options.step) {}
 
 Muon::Muon(const MuonOptions& options)

@@ -147,6 +147,7 @@ observe::FlatnessVerdict judge_levels(std::span<const double> values, const obse
     if (share < observe::kMinorShare / 2 || level.size() < kFewestOfRank) return;
     observe::ReportOptions options = data.options;
     options.time.series *= 3;  // with the whole
+    options.unit = "such value";
     options.time.bound = observe::bound_of_class(options.time.bound, share);
     observe::FlatnessVerdict own = judge(level, observe::run_data(level, data.name, 0, options), times);
     if (own.kind != Flatness::kGrowing || badness(own) < badness(verdict)) return;

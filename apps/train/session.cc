@@ -161,7 +161,7 @@ void TrainSession::fit(train::Trainer& trainer, train::Batches data, train::FitO
   fit_options.recorder = &recorder_;
   fit_options.enforce_sealed = options_.enforce_sealed;
   if (counts_steps()) fit_options.steps_per_epoch = steps_per_epoch(data);
-  fit_options.finish_on_signals = true;
+  fit_options.finish_on_signals = options_.turns == nullptr;  // a twin ends with the run that it serves
   steps_per_epoch_ = fit_options.steps_per_epoch;
   fit_options.settings = settings();
   add_callbacks(fit_options.callbacks);
@@ -274,10 +274,8 @@ train::FitOptions::TracedSteps TrainSession::traced_steps(int64_t steps_per_epoc
 }
 
 void TrainSession::write_trace() {
-  if (!trace_) return;
-  kernels_ = observe::kernel_table(*trace_, "train step");
+  if (!trace_ || options_.trace.empty()) return;
   const observe::KernelTable& table = *kernels_;
-  if (options_.trace.empty()) return;
   trace_->write(options_.trace);
   const bool none = table.steps == 0 && !options_.trace_steps.empty();
   fmt::print(
@@ -362,12 +360,16 @@ std::optional<observe::RunReport> TrainSession::judge(const TrainOutcome& outcom
     fmt::print("\n{}", observe::memory_growth_text(memory_->moments()));
   }
   if (graphs_) {
-    graphs_->write_csv();
-    fmt::print("\n{}graphs are in {}\n", graphs_->table(), options_.graphs.string());
+    fmt::print("\n{}", graphs_->table());
   }
   std::fflush(stdout);  // before the first file, whose disk may be full
-  write_trace();
+  if (graphs_) {
+    graphs_->write_csv();
+    fmt::print("graphs are in {}\n", options_.graphs.string());
+  }
+  if (trace_) kernels_ = observe::kernel_table(*trace_, "train step");
   write(report ? &*report : nullptr, std::move(run), outcome);
+  write_trace();
   return report;
 }
 

@@ -64,6 +64,7 @@ std::vector<SeriesReport> judge_series(const RunData& data) {
   const auto judge = [&](const std::vector<double>& values, const FlatnessOptions& levels) {
     return judge_flatness({.medians = values,
                            .iterations_per_window = iterations / static_cast<double>(values.size()),
+                           .first_iteration = at.empty() ? 0 : at.front(),
                            .seconds = static_cast<double>(data.totals.elapsed_ns) * 1e-9},
                           levels);
   };

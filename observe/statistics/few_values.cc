@@ -86,6 +86,10 @@ void check_few_values(std::span<const double> values, const FlatnessOptions& opt
             "value {} is {}, expected a number above 0", i, values[i]);
 }
 
+constexpr size_t kFewestBefore = 3, kFewestBehind = 2;  // values, for a step
+constexpr double kLongerForStep = 2;   // times as many values: where the step lasts, it is in the middle then
+constexpr double kDecidesByStep = 14;  // values: with fewer, all that lie apart may do so by chance
+
 /// A step to another level: how many values follow it, and the change.
 struct Step {
   size_t values = 0;
@@ -111,7 +115,6 @@ double change_of_level(std::span<const double> values, double before) {
 /// a hundred times; with few values, if the last two lie beyond all earlier ones, up to three times.
 std::optional<Step> clearest_step(std::span<const double> values, double bound, bool falls_early) {
   constexpr double kDeviations = 2.33;
-  constexpr size_t kFewestBefore = 3, kFewestBehind = 2;
   std::pair<bool, double> clearest;  // whether all values are parted, and by how much; else deviations
   std::optional<Step> found;
   for (size_t m = kFewestBehind; m + kFewestBefore <= values.size(); ++m) {
@@ -192,36 +195,82 @@ double smaller_tail(double tail, double factor) {
   return 0.5 * std::erfc(student_quantile(1 - 2 * tail, kNearlyNormal) * std::sqrt(factor / 2));
 }
 
-/// If the trend is undecided, a step can decide: growing or shrinking if the whole interval of its size lies
-/// beyond the bound, and the level at the end as well. The error probability is divided among all places
-/// where a step may be; values that depend on their neighbors need more certainty.
-void decide_by_step(FlatnessVerdict& verdict, std::span<const double> values, std::span<const double> logs,
-                    const FlatnessOptions& options) {
+/// A step with the interval of its size. The error probability is divided among all places where a step may
+/// be; values that depend on their neighbors need more certainty.
+struct SizedStep {
+  size_t values = 0;
+  std::optional<ChangeEstimate> shift;
+};
+std::optional<SizedStep> sized_step(std::span<const double> values, double bound,
+                                    const FlatnessOptions& options) {
   constexpr double kRarer = 5;  // than errors of the other claims, as in series_verdict.cc
-  if (verdict.kind == Flatness::kGrowing || verdict.kind == Flatness::kShrinking) return;
-  if (values.size() >= kFewValues) return;
-  const std::optional<Step> step = clearest_step(values, verdict.bound, false);
-  if (!step) return;
-  const double places = static_cast<double>(values.size());
+  const std::optional<Step> step = clearest_step(values, bound, false);
+  if (!step) return std::nullopt;
+  const std::vector<double> logs = logarithms(values);
+  const double places = static_cast<double>(values.size() + 1 - kFewestBefore - kFewestBehind);
   const double tail = (1 - options.confidence) / (2 * kRarer * options.series * places);
-  const std::optional<ChangeEstimate> shift =
-      shift_at(logs, step->values, smaller_tail(tail, dependence(logs, step->values)));
-  if (!shift || !surely_beyond(*shift, verdict.bound)) return;
-  const double before = median(values.first(values.size() - step->values));
-  const size_t end = std::max<size_t>(2, values.size() / 10);
-  const double at_end = change_of_level(values.last(end), before);
-  if (std::fabs(at_end) <= verdict.bound || at_end * shift->change < 0) return;
-  verdict.kind = shift->change > 0 ? Flatness::kGrowing : Flatness::kShrinking;
-  verdict.largest = *shift;
-  verdict.estimates = {*shift};
-  verdict.iterations_to_decide = 0;
-  verdict.reason = fmt::format("the last {} values are {:.1f} % {} those before", step->values,
-                               100 * std::fabs(shift->change), shift->change > 0 ? "above" : "below");
+  return SizedStep{step->values,
+                   shift_at(logs, step->values, smaller_tail(tail, dependence(logs, step->values)))};
 }
 
-/// A verdict of flat becomes inconclusive; one that is inconclusive already names the step.
+/// The mean absolute distance of logarithms from two levels, relative to that from their line.
+double step_beside_line(std::span<const double> logs, size_t m) {
+  const auto distance = [](std::span<const double> part, const auto& level_at) {
+    double sum = 0;
+    for (size_t i = 0; i < part.size(); ++i) sum += std::fabs(part[i] - level_at(i));
+    return sum;
+  };
+  const auto around_median = [&](std::span<const double> part) {
+    return distance(part, [level = median(part)](size_t) { return level; });
+  };
+  const Line line = theil_sen(logs);
+  return (around_median(logs.first(logs.size() - m)) + around_median(logs.last(m))) /
+         distance(logs, [&](size_t i) { return line.intercept + line.slope * static_cast<double>(i); });
+}
+
+/// A trend through a step is steeper than the step. If a step fits clearly better, and its size is near the
+/// bound or below, growth by the trend is inconclusive.
+void doubt_trend_through_step(FlatnessVerdict& verdict, std::span<const double> values,
+                              const FlatnessOptions& options) {
+  constexpr double kClearly = 0.95, kSurely = 1.5;
+  if (verdict.kind != Flatness::kGrowing && verdict.kind != Flatness::kShrinking) return;
+  if (values.size() >= kFewValues) return;
+  const std::optional<SizedStep> step = sized_step(values, 0, options);
+  if (!step || !step->shift || std::fabs(step->shift->change) > kSurely * verdict.bound) return;
+  if (surely_beyond(*step->shift, verdict.bound)) return;
+  if (step_beside_line(logarithms(values), step->values) > kClearly) return;
+  doubt(verdict,
+        fmt::format("the last {} values are {} from those before, which isn't surely beyond {:.1f} %",
+                    step->values, percent(step->shift->change), 100 * verdict.bound),
+        kLongerForStep);
+}
+
+/// If the trend is undecided, a step can decide: growing or shrinking if the whole interval of its size lies
+/// beyond the bound, and the end of the run from its beginning as well. `all` has the warm-up, too.
+void decide_by_step(FlatnessVerdict& verdict, std::span<const double> values, std::span<const double> all,
+                    const FlatnessOptions& options) {
+  if (verdict.kind == Flatness::kGrowing || verdict.kind == Flatness::kShrinking) return;
+  if (all.size() >= kFewValues) return;
+  const std::optional<SizedStep> step = sized_step(values, verdict.bound, options);
+  if (!step || !step->shift || !surely_beyond(*step->shift, verdict.bound)) return;
+  const ChangeEstimate& shift = *step->shift;
+  const auto first = all.first(std::max<size_t>(3, all.size() / 10));
+  const auto last = values.last(std::max<size_t>(2, values.size() / 10));
+  const double in_all = change_of_level(last, median(first));
+  if (std::fabs(in_all) <= verdict.bound || in_all * shift.change < 0) return;
+  const double since_step = change_of_level(last, median(values.first(values.size() - step->values)));
+  if (std::fabs(since_step) <= verdict.bound || since_step * shift.change < 0) return;
+  verdict.kind = shift.change > 0 ? Flatness::kGrowing : Flatness::kShrinking;
+  verdict.largest = shift;
+  verdict.estimates = {shift};
+  verdict.iterations_to_decide = 0;
+  verdict.reason = fmt::format("the last {} values are {:.1f} % {} those before", step->values,
+                               100 * std::fabs(shift.change), shift.change > 0 ? "above" : "below");
+}
+
+/// A verdict of flat becomes inconclusive; one that is inconclusive already then names the step.
 void doubt_step(FlatnessVerdict& verdict, std::span<const double> values) {
-  constexpr double kLonger = 2;  // where the step lasts, it is in the middle then
+  const double longer = std::max(kLongerForStep, kDecidesByStep / static_cast<double>(values.size()));
   if (verdict.kind != Flatness::kFlat && verdict.kind != Flatness::kInconclusive) return;
   const std::optional<Step> step =
       clearest_step(values, verdict.bound, verdict.kind == Flatness::kInconclusive);
@@ -229,14 +278,14 @@ void doubt_step(FlatnessVerdict& verdict, std::span<const double> values) {
   if (verdict.kind == Flatness::kInconclusive) {
     verdict.reason = fmt::format("the last {} values differ by {} from those before; of the trend, {}",
                                  step->values, percent(step->change), verdict.reason);
-    verdict.iterations_to_decide = std::min(verdict.iterations_to_decide, kLonger);
+    verdict.iterations_to_decide = std::min(verdict.iterations_to_decide, longer);
     return;
   }
   doubt(verdict,
         fmt::format("the last {} values differ by {} from those before, which a trend over so few values "
                     "can't show; the bound is {:.1f} %",
                     step->values, percent(step->change), 100 * verdict.bound),
-        kLonger);
+        longer);
 }
 
 /// Sets the kind, the interval that decided it, and the reason.
@@ -305,7 +354,8 @@ FlatnessVerdict judge_few_values(std::span<const double> values, const FlatnessO
   verdict.windows = static_cast<int>(kept.size());
   const std::vector<double> logs = logarithms(kept);
   decide_by_trend(verdict, logs, options);
-  decide_by_step(verdict, kept, logs, options);
+  doubt_trend_through_step(verdict, kept, options);
+  decide_by_step(verdict, kept, values, options);
   doubt_step(verdict, kept);
   if (verdict.kind == Flatness::kInconclusive)
     verdict.iterations_to_decide =

@@ -173,9 +173,10 @@ Values best_ramp(std::span<const double> points) {
   return best;
 }
 
-/// Three levels with the least squared deviations: the level before an excursion, during it, and after it.
-/// The first and the last have at least a tenth of the points, the middle one at least a twentieth.
-std::pair<Values, Excursion> best_excursion(std::span<const double> points) {
+/// Three levels with the least squared deviations. The first and the last have at least a tenth of the
+/// points, the middle one at least a twentieth. They are an excursion if the middle one isn't between the
+/// others.
+std::pair<Values, std::optional<Excursion>> best_three_levels(std::span<const double> points) {
   const size_t n = points.size(), at_ends = tenth(n), between = std::max<size_t>(1, n / 20);
   Values sums(n + 1, 0);
   for (size_t i = 0; i < n; ++i) sums[i + 1] = sums[i] + points[i];
@@ -198,8 +199,12 @@ std::pair<Values, Excursion> best_excursion(std::span<const double> points) {
   Values fit(n, before);
   std::fill(fit.begin() + static_cast<std::ptrdiff_t>(first),
             fit.begin() + static_cast<std::ptrdiff_t>(second), during);
-  std::fill(fit.begin() + static_cast<std::ptrdiff_t>(second), fit.end(), median(points.subspan(second)));
-  return {std::move(fit), {first, second, before > 0 ? during / before - 1 : kInfinity}};
+  const double behind = median(points.subspan(second));
+  std::fill(fit.begin() + static_cast<std::ptrdiff_t>(second), fit.end(), behind);
+  std::optional<Excursion> excursion;
+  if (before > 0 && (during - before) * (behind - during) < 0)
+    excursion = Excursion{first, second, during / before - 1};
+  return {std::move(fit), excursion};
 }
 
 /// The AR(1) coefficient of the residuals: their first autocorrelation, corrected for its bias (Kendall
@@ -225,10 +230,10 @@ Values residuals_of(std::span<const double> points, const Shape& shape) {
   return residuals;
 }
 
-/// The simplest of constant, line, step, ramp, excursion and monotone curve that explains the points, by the
-/// Bayesian information criterion for Laplace noise (which forgives outliers). Its sample size is the number
-/// of independent points, estimated from the residuals of the closest shape: a wandering level soon resembles
-/// some shape.
+/// The simplest of constant, line, step, ramp, three levels and monotone curve that explains the points, by
+/// the Bayesian information criterion for Laplace noise (which forgives outliers). Its sample size is the
+/// number of independent points, estimated from the residuals of the closest shape: a wandering level soon
+/// resembles some shape.
 Shape shape_of(std::span<const double> points, size_t step_at) {
   constexpr size_t kFewestOfMany = 20;
   const size_t n = points.size();
@@ -251,7 +256,7 @@ Shape shape_of(std::span<const double> points, size_t step_at) {
   offer(3, step, kStep);
   if (n >= kFewestOfMany) {
     offer(4, best_ramp(points), kLastTenth);
-    const auto [fit, excursion] = best_excursion(points);
+    const auto [fit, excursion] = best_three_levels(points);
     offer(5, fit, kLastTenth);
     shapes.back().excursion = excursion;
   }

@@ -63,7 +63,7 @@ struct LevelChange {
 /// The changes of the medians or of the trimmed means, whichever are known better, and of the means if given.
 /// Periodic parts and long iterations are removed first (recurring.h); the windows are grouped to about 64
 /// points. Standard errors come from a circular block bootstrap of the residuals around the simplest shape
-/// that explains the points (constant, line, step, ramp, excursion or monotone curve), widened for their
+/// that explains the points (constant, line, step, ramp, three levels or monotone curve), widened for their
 /// dependence. Intervals are Student's, with as many degrees of freedom as there are independent points.
 /// Needs 4 windows.
 std::vector<LevelChange> level_changes(const WindowLevels& levels, const LevelChangeOptions& options);

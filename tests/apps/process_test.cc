@@ -65,11 +65,13 @@ class Process : public testing::Test {
 
   /// Starts the command, reads its output up to `text` and sends it the signal. Returns the status from
   /// waitpid.
-  int status_after(const std::vector<std::string>& arguments, const std::string& text, int signal) {
+  int status_after(const std::vector<std::string>& arguments, const std::string& text, int signal,
+                   bool to_all_its_processes = false) {
     int ends[2];
     EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
     const pid_t child = ::fork();
     if (child == 0) {
+      ::setpgid(0, 0);
       ::signal(signal, SIG_DFL);  // may be ignored under nohup or in a background job of a shell
       ::dup2(ends[1], STDOUT_FILENO);
       ::dup2(ends[1], STDERR_FILENO);
@@ -86,7 +88,7 @@ class Process : public testing::Test {
     for (ssize_t got; (got = ::read(ends[0], part, sizeof part)) > 0;) {
       printed_.append(part, static_cast<size_t>(got));
       if (sent || printed_.find(text) == std::string::npos) continue;
-      ::kill(child, signal);
+      ::kill(to_all_its_processes ? -child : child, signal);
       sent = true;
     }
     ::close(ends[0]);
@@ -277,10 +279,11 @@ TEST_F(Process, AHangupSavesAsSigtermDoes) {
 }
 
 TEST_F(Process, AnInterruptedRunWritesItsReport) {
-  for (const char* twin : {"--no-beside-twin", "--beside-twin"}) {
-    const std::string out = path(std::string("out") + twin);
-    const int status =
-        status_after({"train", "regress", "--epochs", "100000", twin, "--out", out}, "Epoch 1,", SIGINT);
+  for (const auto& [twin, to_all] :
+       {std::pair{"--no-beside-twin", false}, {"--beside-twin", false}, {"--beside-twin", true}}) {
+    const std::string out = path(fmt::format("out{}{}", twin, to_all));
+    const int status = status_after({"train", "regress", "--epochs", "100000", twin, "--out", out},
+                                    "Epoch 1,", SIGINT, to_all);
     ASSERT_TRUE(WIFEXITED(status)) << printed_;
     EXPECT_EQ(WEXITSTATUS(status), 130);
     EXPECT_THAT(printed_, HasSubstr("interrupted by SIGINT; no weights were saved; a run with --checkpoint"));

@@ -317,6 +317,26 @@ TEST(Trainer, EvaluatesAndPredictsWithoutDropout) {
   EXPECT_ERROR(trainer.predict(none), ErrorCode::kInvalidArgument, "[predict] the data contain no batch");
 }
 
+TEST(Trainer, PredictsElementsOfAnyNames) {
+  Line line;
+  nn::Sequential model(nn::Dense(1));
+  optim::Sgd optimizer({.learning_rate = 0});
+  Trainer trainer(model, nn::mean_squared_error, optimizer);
+  auto labeled = line.rows().batch(kBatch);
+  auto alone = data::from_tensor_slices(line.inputs).batch(kBatch);
+  data::Dataset renamed(data::Element{{"x", line.inputs}, {"y", line.targets}});
+  renamed = renamed.batch(kBatch);
+  const std::vector<double> expected = trainer.predict(labeled).to_vector();
+  EXPECT_EQ(trainer.predict(alone).to_vector(), expected);
+  EXPECT_EQ(trainer.predict(renamed).to_vector(), expected);
+  EXPECT_EQ(trainer.predict(labeled).to_vector(), expected);
+  const double loss = trainer.evaluate(labeled)["loss"];
+  EXPECT_EQ(trainer.evaluate(renamed)["loss"], loss);
+  trainer.fit(labeled, quiet(1));
+  EXPECT_ERROR(trainer.fit(renamed, quiet(1)), ErrorCode::kInvalidArgument,
+               "was planned for elements (0, 1), this dataset's are (x, y); rename them with map");
+}
+
 TEST(Trainer, StepsPerEpochGoesOnWhereTheEpochEnded) {
   std::vector<double> seen;
   const Tensor numbers = arange(6, DType::kF32);

@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 
 #include "isochron/ops/elementwise/elementwise.h"
@@ -60,29 +61,36 @@ BatchPlan::BatchPlan(std::string name, bool training, Function function, Capture
 std::vector<Tensor> BatchPlan::trace(std::span<const Tensor> tensors) const {
   const nn::TrainingScope scope(training_);
   data::Element batch;
-  for (size_t i = 0; i < tensors.size(); ++i) batch.add(element_names_[i], tensors[i]);
+  const auto chosen = static_cast<size_t>(chosen_.read([] { return "the names of a batch's tensors"; }));
+  for (size_t i = 0; i < tensors.size(); ++i) batch.add(names_[chosen][i], tensors[i]);
   return function_(batch);
 }
 
-void BatchPlan::require_names(const std::vector<std::string>& names) {
-  if (captured_.plan_count() == 0) element_names_ = names;
-  require(element_names_ == names, ErrorCode::kInvalidArgument, name_,
-          "was planned for elements ({}), this dataset's are ({}); {}", fmt::join(element_names_, ", "),
-          fmt::join(names, ", "),
-          names.size() == element_names_.size()
-              ? "rename them with map"
-              : "make elements of the same tensors with map, or another Trainer");
+void BatchPlan::choose_names(const std::vector<std::string>& names) {
+  if (captured_.plan_count() == 0) names_.clear();
+  const auto found = std::ranges::find(names_, names);
+  const int64_t chosen = found - names_.begin();
+  if (found == names_.end()) {
+    require(!training_ || names_.empty(), ErrorCode::kInvalidArgument, name_,
+            "was planned for elements ({}), this dataset's are ({}); {}",
+            names_.empty() ? "" : fmt::format("{}", fmt::join(names_.front(), ", ")), fmt::join(names, ", "),
+            !names_.empty() && names.size() == names_.front().size()
+                ? "rename them with map"
+                : "make elements of the same tensors with map, or another Trainer");
+    names_.push_back(names);
+  }
+  if (chosen_.value() != chosen) chosen_.set(chosen);
 }
 
 void BatchPlan::prepare(data::Dataset& dataset) {
-  require_names(dataset.names());
+  choose_names(dataset.names());
   const std::vector<Signature> signatures = dataset.signatures();
   for (const Signature& signature : signatures) {
     for (size_t i = 0; i < signature.size(); ++i) {
       require(!signature[i].shape.contains(data::kAnyExtent), ErrorCode::kInvalidArgument, name_,
               "the extents of '{}' vary from batch to batch, so no step can be planned for them: {}; pad to "
               "fixed shapes (PaddedBatchOptions::shapes), use bucket_by_sequence_length, or train_on_batch",
-              element_names_[i], signature_str(signature));
+              names_[static_cast<size_t>(chosen_.value())][i], signature_str(signature));
     }
   }
   captured_.keep_at_least(captured_.plan_count() + signatures.size());
@@ -93,7 +101,7 @@ void BatchPlan::prepare(data::Dataset& dataset) {
 void BatchPlan::prepare(const data::Element& batch) {
   std::vector<std::string> names;
   for (int i = 0; i < batch.size(); ++i) names.push_back(batch.name(i));
-  require_names(names);
+  choose_names(names);
   captured_.prepare(batch.signature());
 }
 

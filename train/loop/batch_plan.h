@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "isochron/data/pipeline/dataset.h"
+#include "isochron/graph/capture/settings.h"
 #include "isochron/graph/capture/variable.h"
 #include "isochron/graph/step/captured.h"
 #include "isochron/nn/losses/metrics.h"
@@ -54,9 +55,9 @@ class BatchPlan {
   BatchPlan(const BatchPlan&) = delete;
   BatchPlan& operator=(const BatchPlan&) = delete;
 
-  /// Traces and plans the signatures of `dataset` that are new. Throws kInvalidArgument if its elements have
-  /// other names than those of an earlier dataset: their order is part of the plan. Later loops make batches
-  /// in memory from which the plan's device copies asynchronously (Dataset::pin_memory).
+  /// Traces and plans the signatures of `dataset` that are new, for the names of its elements. A plan that
+  /// trains keeps to the names of its first dataset: throws kInvalidArgument for others. Later loops make
+  /// batches in memory from which the plan's device copies asynchronously (Dataset::pin_memory).
   void prepare(data::Dataset& dataset);
   /// The same for the signature of one batch.
   void prepare(const data::Element& batch);
@@ -66,13 +67,14 @@ class BatchPlan {
 
  private:
   std::vector<Tensor> trace(std::span<const Tensor> tensors) const;
-  void require_names(const std::vector<std::string>& names);
+  void choose_names(const std::vector<std::string>& names);
 
   std::string name_;
   bool training_;
   Device device_;
   Function function_;
-  std::vector<std::string> element_names_;
+  std::vector<std::vector<std::string>> names_;  // of the elements of all datasets
+  graph::Setting chosen_{0};                     // of names_: those of the present dataset
   CapturedFunction captured_;
 };
 

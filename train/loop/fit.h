@@ -37,7 +37,7 @@ class Trainer::Fit final : public SavableRun {
   bool worth_saving() override;
 
  private:
-  std::optional<ResumedRun> find_resumed() const;
+  std::optional<ResumedRun> find_resumed();
   void prepare(const ResumedRun* resumed);
   void check_what_is_saved();
   void tell_unsaved();
@@ -66,6 +66,7 @@ class Trainer::Fit final : public SavableRun {
   void merge_averages();
   void adopt_stop_of_other_ranks();
   bool stop_due();
+  const std::vector<FitOptions::Setting>& settings();
   std::vector<std::string> settings_of_all() const;
   void report();
   void validate(Results& results);
@@ -99,9 +100,10 @@ class Trainer::Fit final : public SavableRun {
   /// The operation that is in progress, so that no run could be resumed from the present state; empty
   /// between full steps.
   std::string_view half_done_;
-  int first_epoch_ = 0;        // of this process
-  int64_t reported_ = 0;       // steps of the epoch up to the newest point at which a report could be due
-  std::string baseline_;       // the recorder's, of an earlier process
+  int first_epoch_ = 0;   // of this process
+  int64_t reported_ = 0;  // steps of the epoch up to the newest point at which a report could be due
+  std::vector<FitOptions::Setting> settings_;  // saved with checkpoints; see settings()
+  std::string baseline_;                       // the recorder's, of an earlier process
   bool warm_ = false;          // the first epoch of this process is over, or there is no other
   double seconds_before_ = 0;  // of the epoch's steps in an earlier process
   int64_t epoch_began_ns_ = 0;

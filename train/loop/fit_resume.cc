@@ -45,13 +45,25 @@ std::string Trainer::Fit::document(bool weights_only) {
   document.stop_reason = run_.stop_reason;
   const Tensor random = random::default_generator().state();
   std::copy_n(random.data<int64_t>(), document.random.size(), document.random.begin());
-  for (const FitOptions::Setting& setting : options_.settings)
-    document.settings[setting.name] = setting.value;
+  for (const FitOptions::Setting& setting : settings()) document.settings[setting.name] = setting.value;
   document.deterministic = ops::deterministic();
   document.choices = ops::recorded_choices();
   document.callbacks = callbacks_.states();
   document.asked = callbacks_.asked();
   return document.str();
+}
+
+/// The caller's settings, and what the optimizer's constructor was given.
+const std::vector<FitOptions::Setting>& Trainer::Fit::settings() {
+  if (!settings_.empty()) return settings_;
+  settings_ = options_.settings;
+  const BatchFunctions& functions = trainer_.functions_;
+  settings_.push_back(
+      {"precision of the train step", std::string(precision_name(functions.precision)), true});
+  if (functions.optimizer == nullptr) return settings_;
+  for (auto& [name, value] : functions.optimizer->choices())
+    settings_.push_back({std::move(name), std::move(value), true});
+  return settings_;
 }
 
 std::string Trainer::Fit::data_state() const {
@@ -86,11 +98,11 @@ bool Trainer::Fit::worth_saving() {
   return !numerics_.found();
 }
 
-std::optional<ResumedRun> Trainer::Fit::find_resumed() const {
+std::optional<ResumedRun> Trainer::Fit::find_resumed() {
   const comm::Doing doing(activity_, "reading a checkpoint");
   const std::filesystem::path path = callbacks_.resume_from();
   if (path.empty()) return std::nullopt;
-  return ResumedRun::read(path, options_.settings);
+  return ResumedRun::read(path, settings());
 }
 
 void Trainer::Fit::prepare(const ResumedRun* resumed) {

@@ -199,6 +199,11 @@ std::span<const LogFormat> log_formats() {
        .program = "fairseq",
        .expressions = {R"(\b(?P<label>epoch \d+):\s+@done / @total .*?\bups=@value\b)"},
        .default_unit = "it/s"},
+      {.name = "wordlm",
+       .program = "PyTorch's word language model example",
+       .expressions =
+           {R"(\|\s*(?P<label>epoch\s+\d+)\s*\|\s*@done/\s*@total batches \|.*?\bms/batch\s+@value)"},
+       .default_unit = "ms/batch"},
       {.name = "deepspeed",
        .program = "DeepSpeed",
        .expressions = {R"(\bglobal_step=@counter, .*?\bCurrSamplesPerSec=@value)"},

@@ -83,21 +83,47 @@ size_t column_of(const std::string& name, const Columns& columns, const std::str
   return column;
 }
 
-/// Whether the first row has the names of the columns: one of its words is above a number, or it has no
-/// number. "1st step, ms" is such a row, but "2026-01-31 12:00:00, 12.5" and "train, 12.5" above
-/// "train, 12.7" aren't.
-bool is_header(const std::vector<std::string>& first, const std::vector<std::string>& second) {
-  for (size_t i = 0; i < std::min(first.size(), second.size()); ++i) {
-    if (!is_value(first[i]) && !begins_with_digits(first[i]) && is_value(second[i])) return true;
-  }
-  return std::ranges::none_of(first, is_value);
+/// Whether a field is a word, not a number, a date or a mark for a missing value.
+bool is_word(std::string_view field) {
+  constexpr std::string_view kMissing[] = {"", "-", "--", "n/a", "na", "none", "null", "nil"};
+  return !is_value(field) && !begins_with_digits(field) &&
+         std::ranges::find(kMissing, in_lower_case(trimmed(field))) == std::end(kMissing);
 }
 
-/// `next_line`: the second line of the file.
-Columns chosen_columns(const data::CsvScanner& rows, std::string_view next_line, char separator,
+/// Whether the fields behind the first one are different whole numbers, as the names of columns may be.
+bool are_numbered(std::span<const std::string> fields) {
+  const auto is_whole = [](const std::string& field) {
+    return !field.empty() && std::ranges::all_of(field, [](char c) { return is_digit(c); });
+  };
+  std::vector<std::string> sorted(fields.begin() + 1, fields.end());
+  std::ranges::sort(sorted);
+  return std::ranges::all_of(sorted, is_whole) && std::ranges::adjacent_find(sorted) == sorted.end();
+}
+
+/// Whether the first row has the names of the columns. The first column's is a word above a number, or
+/// (pandas) nothing. Otherwise a row with a fraction is none, and one with a word above a number, or without
+/// any number, is. Columns may also be numbered: ",0" or "name,1,2" above another name or time.
+/// "2026-01-31, 12.5, ok" is no header, nor is "train, 12.5" above "train, 12.7".
+bool is_header(const std::vector<std::string>& first, const std::vector<std::string>& second) {
+  if (second.empty()) return std::ranges::none_of(first, is_value);
+  const bool begins_as_header = first[0].empty() || is_word(first[0]);
+  if (begins_as_header && is_value(second[0])) return true;
+  const auto is_fraction = [](const std::string& field) {
+    return is_value(field) && !std::ranges::all_of(field, [](char c) { return is_digit(c); });
+  };
+  if (std::ranges::any_of(first, is_fraction)) return false;
+  for (size_t i = 0; i < std::min(first.size(), second.size()); ++i) {
+    if (is_word(first[i]) && is_value(second[i])) return true;
+  }
+  if (std::ranges::none_of(first, is_value)) return true;
+  return begins_as_header && first[0] != second[0] && are_numbered(first);
+}
+
+/// `second`: the fields of the second line of the file.
+Columns chosen_columns(const data::CsvScanner& rows, const std::vector<std::string>& second,
                        const TimesOptions& options, const std::string& where) {
   Columns columns{.first = fields_of(rows)};
-  columns.header = is_header(columns.first, fields_of(next_line, separator));
+  columns.header = is_header(columns.first, second);
   require(!options.column.empty() || columns.first.size() == 1, ErrorCode::kInvalidArgument, where,
           "has several columns ({}){}; name the one with the times with --column", names_text(columns.first),
           columns.header
@@ -165,9 +191,11 @@ IterationTimes times_of_table(InputStream& stream, const TimesOptions& options) 
   const std::string_view line = text.substr(0, text.find('\n'));
   const std::string_view rest = text.substr(std::min(line.size() + 1, text.size()));
   const char separator = separator_of(line);
+  const std::vector<std::string> second =
+      rest.empty() ? std::vector<std::string>() : fields_of(rest.substr(0, rest.find('\n')), separator);
   data::CsvScanner rows(stream, separator, kLongestRow);
   require(rows.next_row(), ErrorCode::kBadFormat, where, "has no rows of data");
-  const Columns columns = chosen_columns(rows, rest.substr(0, rest.find('\n')), separator, options, where);
+  const Columns columns = chosen_columns(rows, second, options, where);
   const TimeUnit unit = chosen_unit(
       options, columns.header ? time_unit_of_name(columns.first[columns.time]) : std::nullopt, where);
   const std::string unasked = columns.rank_by_name ? columns.first[*columns.rank] : "";

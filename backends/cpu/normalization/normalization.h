@@ -20,7 +20,7 @@ struct LayerNormRows {
   const E* x;
   const T *gamma, *beta;  // optional
   E* y;                   // optional
-  T *mean, *rstd;         // optional; rstd is 1 / standard deviation
+  T *mean, *rstd;         // optional; rstd is 1 / standard deviation, or 1 / root mean square
 };
 
 template <typename E, typename T>

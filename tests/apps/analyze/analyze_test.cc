@@ -353,6 +353,15 @@ TEST_F(Analyze, AHeaderHasAWordAboveANumber) {
   EXPECT_THAT(times(",0\n0,12.5\n1,12.6\n", "0"), ElementsAre(12.5e6, 12.6e6)) << "a series of pandas";
   EXPECT_THAT(times("\"which\",\"0\"\n\"7\",\"12.5\"\n", "0"), ElementsAre(12.5e6));
   EXPECT_THAT(times("1st step,ms\n3,12.5\n", "ms"), ElementsAre(12.5e6));
+  EXPECT_THAT(times("step,0.5,0.9\n3,12.5,13\n", "0.5"), ElementsAre(12.5e6)) << "quantiles";
+  EXPECT_THAT(times(",0\n2026-01-31 12:00:00,12.5\n", "0"), ElementsAre(12.5e6)) << "by time";
+  EXPECT_THAT(times("name,2,4\nrun a,12.5,13\n", "2"), ElementsAre(12.5e6));
+  EXPECT_THAT(times("time,1\n12:00:00,12.5\n", "1"), ElementsAre(12.5e6));
+  for (const char* gap : {"", "N/A", "None", "-"}) {
+    EXPECT_THAT(times(fmt::format("0,12.5,{}\n1,12.6,0.33\n", gap), "1"), ElementsAre(12.5e6, 12.6e6)) << gap;
+  }
+  EXPECT_THAT(times("2026-01-31,12.5,ok\n2026-01-31,12.6,0\n", "1"), ElementsAre(12.5e6, 12.6e6));
+  EXPECT_THAT(times("train,12\ntrain,13\n", "1"), ElementsAre(12e6, 13e6));
   EXPECT_THAT(times("2026-01-31 12:00:00,12.5\n2026-01-31 12:00:01,12.6\n", "1"),
               ElementsAre(12.5e6, 12.6e6));
   EXPECT_ERROR(times("train,12.5\ntrain,12.6\n", ""), ErrorCode::kInvalidArgument,

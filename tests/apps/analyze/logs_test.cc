@@ -252,6 +252,8 @@ TEST_F(Logs, OthersThatHaveTheirOwnForm) {
        "4.00it/s]",
        250, "tqdm"},
       {"2026-01-02T10:11:12Z 8/8 - 2s - 250ms/step - loss: 0.5", 250, "Keras"},
+      {"| epoch   1 |   200/ 2983 batches | lr 20.00 | ms/batch 12.34 | loss  7.62 | ppl  2033.90", 12.34,
+       "PyTorch's word language model example"},
   };
   for (const auto& [line, expected, program] : cases) {
     SCOPED_TRACE(line);

@@ -127,6 +127,23 @@ TEST(Flatness, AnExcursionThatReturnsIsNoChange) {
           "^between about iterations (79|8[0-3]) and (119|12[0-3]) the level was (99|100).. % higher; "));
 }
 
+TEST(Flatness, TwoStepsInOneDirectionAreNoExcursion) {
+  for (const auto& [second, third] : {std::pair{1.5, 2.0}, {1.2, 1.3}, {0.8, 0.6}}) {
+    const FlatnessVerdict verdict =
+        judge(make_series(200, 10, 1, [second = second, third = third](double position, int, Rng& rng) {
+          return (position < 0.3 ? 1 : position < 0.7 ? second : third) * gaussian(rng, 0.02);
+        }));
+    EXPECT_EQ(verdict.kind, third > 1 ? Flatness::kGrowing : Flatness::kShrinking);
+    EXPECT_THAT(verdict.reason, testing::Not(HasSubstr("between about")));
+  }
+}
+
+TEST(Flatness, AnExcursionFromNothingHasNoPercentage) {
+  std::vector<double> count(200, 0.0);
+  for (size_t i = 80; i < 120; ++i) count[i] = 5;
+  EXPECT_THAT(judge(count).reason, testing::Not(HasSubstr("inf")));
+}
+
 TEST(Flatness, PositionsCountFromTheFirstIteration) {
   std::vector<double> values(200, 10.0);
   for (size_t i = 120; i < 200; ++i) values[i] = 15;
