@@ -524,9 +524,9 @@ std::vector<Variable> Optimizer::state() const {
 }
 
 std::vector<std::pair<std::string, std::string>> Optimizer::choices() const {
-  constexpr int64_t kLaterRates = 1000000;
+  constexpr int64_t kLastStep = 1000000;
   std::string rates = fmt::format("{:.6g}", schedule_.at(0)), groups = "none";
-  for (int64_t steps = 1; !schedule_.constant() && steps <= kLaterRates; steps *= 10)
+  for (int64_t steps = 1; !schedule_.constant() && steps <= kLastStep; steps *= 10)
     rates += fmt::format(", {:.6g} after {}", schedule_.at(steps), count_text(steps, "step"));
   for (const ParameterGroup& group : options_.groups) {
     groups = (&group == &options_.groups.front() ? "" : groups + ", ") +
