@@ -105,9 +105,6 @@ Variable slot(const char* name, double value, DType dtype) {
   return Variable(full({}, value, dtype), name, false);
 }
 
-constexpr const char* kInitialRate = "initial learning rate (a resumed run has the checkpoint's)";
-constexpr const char* kRates = "scheduled learning rate";
-
 void require_between_steps(std::string_view where, std::string_view instead) {
   require(graph::Capture::current() == nullptr, ErrorCode::kCaptureViolation, where,
           "it would happen at every replay; call it between steps{}", instead);
@@ -524,43 +521,41 @@ std::vector<Variable> Optimizer::state() const {
 }
 
 std::vector<std::pair<std::string, std::string>> Optimizer::choices() const {
-  constexpr int64_t kLastStep = 1000000;
-  std::string rates = fmt::format("{:.6g}", schedule_.at(0)), groups = "none";
-  for (int64_t steps = 1; !schedule_.constant() && steps <= kLastStep; steps *= 10)
-    rates += fmt::format(", {:.6g} after {}", schedule_.at(steps), count_text(steps, "step"));
+  std::string groups = "none";
   for (const ParameterGroup& group : options_.groups) {
     groups = (&group == &options_.groups.front() ? "" : groups + ", ") +
              fmt::format("learning rate times {}", group.learning_rate_factor);
     if (group.weight_decay) groups += fmt::format(" and weight decay {}", *group.weight_decay);
   }
-  return {{"optimizer", fmt::format("{} {}", op_->name, attributes_.str())},
-          {schedule_.constant() ? kInitialRate : kRates, rates},
+  return {{"rule", fmt::format("{} {}", op_->name, attributes_.str())},
+          {"initial learning rate", schedule_.constant() ? fmt::format("{}", schedule_.at(0)) : "a schedule"},
           {"weight decay", fmt::format("{}", weight_decay_.rate)},
           {"parameter groups", groups},
-          {"accumulation", fmt::format("{}, exact sums {}, buckets of {} bytes", options_.accumulate,
-                                       options_.exact_sums, options_.bucket_bytes)},
           {"loss scale", fmt::format("{}, growth interval {}", options_.loss_scale.initial,
                                      options_.loss_scale.growth_interval)},
           {"gradient clipping", fmt::format("value {}, norm {}, global norm {}", options_.clip.value,
                                             options_.clip.norm, options_.clip.global_norm)},
-          {"gradient noise", options_.noise.eta > 0 ? fmt::format("{}, seed {}", options_.noise.eta,
-                                                                  options_.noise.seed.value_or(0))
-                                                    : "none"},
           {"decay of averages", fmt::format("{}", options_.ema_decay)}};
 }
 
 std::vector<std::string> Optimizer::description() const {
   require_here();
-  std::vector<std::string> lines;
-  for (const auto& [name, value] : choices()) {
-    if (name != kInitialRate && name != kRates) lines.push_back(fmt::format("{} {}", name, value));
-  }
-  lines.push_back(
-      fmt::format("learning rate {:.17g}{}", learning_rate(), schedule_.constant() ? "" : " by a schedule"));
+  std::vector<std::string> lines = {
+      fmt::format("optimizer {} {}", op_->name, attributes_.str()),
+      fmt::format("learning rate {:.17g}{}", learning_rate(), schedule_.constant() ? "" : " by a schedule"),
+      fmt::format("weight decay {:.17g}, {} groups", weight_decay_.rate, options_.groups.size()),
+      fmt::format("accumulate {}, exact sums {}, buckets of {} bytes", options_.accumulate,
+                  options_.exact_sums, options_.bucket_bytes),
+      fmt::format("loss scale {:g}, growth interval {}", options_.loss_scale.initial,
+                  options_.loss_scale.growth_interval),
+      fmt::format("clipping {:.17g} {:.17g} {:.17g}", options_.clip.value, options_.clip.norm,
+                  options_.clip.global_norm),
+      fmt::format("gradient noise {:.17g}, seed {}, average decay {:.17g}", options_.noise.eta,
+                  options_.noise.seed.value_or(0), options_.ema_decay),
+      fmt::format("step {}", step_count())};
   constexpr int64_t kLaterRates = int64_t{1} << 20;
   for (int64_t steps = 1; !schedule_.constant() && steps <= kLaterRates; steps *= 2)
     lines.push_back(fmt::format("learning rate {:.17g} after {} steps", schedule_.at(steps), steps));
-  lines.push_back(fmt::format("step {}", step_count()));
   for (const Entry& entry : entries_) {
     const Variable& parameter = entry.parameter;
     const ParameterGroup* group = group_of(parameter);

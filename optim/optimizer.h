@@ -106,10 +106,10 @@ class Optimizer {
   /// `flush_next`.
   void apply_nothing(std::span<const Variable> parameters);
 
-  /// What the program chose, by name, for comparisons: rule, schedule, options.
+  /// What the constructor was given, by name, for comparison with the run that a run resumes.
   std::vector<std::pair<std::string, std::string>> choices() const;
-  /// The same for comparisons between ranks, a line each, with the present learning rate and step, and the
-  /// parameters that have states.
+  /// A description for comparisons between ranks, one line per item: rule, options, and the parameters that
+  /// have states.
   std::vector<std::string> description() const;
   /// Whether gradients are summed in the order of a tree (StepOptions::exact_sums).
   bool exact_sums() const { return options_.exact_sums; }

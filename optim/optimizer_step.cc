@@ -156,15 +156,18 @@ Optimizer::Update Optimizer::update_of(const Gradients& gradients) const {
   return update;
 }
 
-/// Tells once of parameters whose first update comes long after those of others, as that of a thawed one
-/// does: the bias of their states, which begin at zero, is corrected by the count of all updates, hence
-/// hardly.
+/// Tells once about parameters whose first update comes long after those of others, as that of a thawed one
+/// does: bias correction uses the optimizer's count of updates, so it barely corrects them.
 void Optimizer::tell_of_late(std::span<const Variable> parameters) {
-  constexpr int64_t kLate = 200;  // updates; the first steps then are up to 3 times as long, and more later
+  constexpr double kLonger = 1.2;
   if (!corrects_bias_ || told_of_late_ || !step_.device().is_cpu()) return;
   const graph::EagerScope eager;
-  const int64_t updates = step_count();
-  if (updates < kLate) return;
+  const auto updates = static_cast<double>(step_count());
+  if (updates == 0) return;
+  const auto left = [&](double beta) { return (1 - beta) / (1 - std::pow(beta, updates)); };
+  const double first_step = left(attributes_.get<double>("beta_1")) /
+                            std::sqrt(left(attributes_.get<double>("beta_2")));  // in learning rates
+  if (first_step < kLonger) return;
   std::string names;
   for (size_t i = 0; i < parameters.size(); ++i) {
     const Tensor& first = entry_of(parameters[i], i).states.front().tensor();
@@ -177,7 +180,7 @@ void Optimizer::tell_of_late(std::span<const Variable> parameters) {
   emit({EventKind::kNotice, std::string(op_->name),
         fmt::format("the states of {} are still zero after {} of this optimizer, whose count corrects their "
                     "bias: the first steps will be longer than with a new optimizer",
-                    shortened(names, 200), count_text(updates, "update"))});
+                    shortened(names, 200), count_text(step_count(), "update"))});
 }
 
 void Optimizer::step(std::span<const Variable> parameters, std::vector<Tensor> gradients,

@@ -5,7 +5,6 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
-#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -90,8 +89,6 @@ CLI::Validator step_range() {
 
 /// The same training in a process of its own, which leaves nothing behind.
 std::string train_as_twin(const TrainableModel& model, TrainOptions options, observe::Turns& turns) {
-  // A terminal sends them to both; the run finishes its step, and ends this process with itself.
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, SIG_IGN);
   const RunFolder folder(std::filesystem::temp_directory_path());
   const auto own = [&](std::filesystem::path& path, const char* name) {
     if (path.empty()) return;

@@ -26,12 +26,12 @@ struct CsvOptions {
   /// The columns to give, in this order: by name, or without a header by number from 0. Empty: all. The
   /// others may hold any text.
   std::vector<std::string> columns = {};
-  /// Columns of text, by name or number as above: each field becomes the place of its text in the column's
-  /// list, from 0. csv_categories() makes such a list.
+  /// Columns of text, by name or number as above: each field becomes the index of its text in the column's
+  /// list. csv_categories() makes such a list.
   std::map<std::string, std::vector<std::string>> categories = {};
   /// Whether a text that isn't in its column's list becomes the number behind the last, instead of an error.
   bool unknown_categories = false;
-  /// Of the tensors that read_csv and from_csv give: kF64 or kF32.
+  /// The dtype of the tensors that read_csv and from_csv return: kF64 or kF32.
   DType dtype = DType::kF64;
   size_t max_row_bytes = size_t{1} << 20;
   size_t limit_bytes = size_t{1} << 32;  // refuse files larger than this, after decompression too

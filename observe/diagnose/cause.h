@@ -9,15 +9,15 @@
 //   run.iterations, run.seconds               recorded
 //   time.growing, time.machine_slowed         1 or 0
 //   time.slower                               mean step against the cured form's; absent when there is none
-//   time.quick_beginning                      the level of the rest against that of a beginning that was
+//   time.quick_beginning                      the level of the rest against that of a quicker beginning
 //   phase.<phase>.share                       of the time inside iterations
 //   phase.<phase>.usual_share                 the same, without what spikes lasted longer than usual
 //   phase.data_wait.steady_share              in the median of eight parts of the run
 //   phase.<phase>.growth_share                of the growth from first to last tenth, when time grows
 //   phase.checkpoint.share_of_run             of all time, that between iterations too
-//   spikes.<phase>.time_share                 where spikes return on a beat: of the time, by who owns them
+//   spikes.<phase>.time_share                 where spikes are periodic: of the time, by who owns them
 //   spikes.saving_beside.time_share           the same, where another thread wrote weights beside the steps
-//   spikes.plan_period, spikes.plan_share     their beat, where they traced or changed plans; of the time
+//   spikes.plan_period, spikes.plan_share     their period, where they traced or changed plans; of the time
 //   <series>.growing                          1 or 0, for sampled levels: rss_bytes, a gauge
 //   <series>.rise                             for them: how many of the run's eight parts lie above
 //                                             the one before, as a share; 0 where a half gains little
@@ -33,7 +33,7 @@
 //   pool.slack, heap.slack, device.slack      of what is held more than at first, what is not in use
 //   device.free_share                         of what a device holds at the end, what is not in use
 //   gained_bytes.input_share                  of what iterations left in use, what fetching brought
-//   traces.separate, traces.period            stretches of iterations that traced plans; their beat
+//   traces.separate, traces.period            stretches of iterations that traced plans; their period
 //   host_copies.bytes_each                    of tensors copied from the program's numbers
 //   disk_bytes.weights_share                  of the growth, what was written as checkpoints and weights
 //   weight_files.left, event_files.left       written in this run and still there

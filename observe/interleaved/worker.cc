@@ -201,6 +201,8 @@ Worker::Worker(const Work& work) {
   }
   close(ends[0]);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // A terminal sends them to both processes; the caller decides, and ends this one.
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, SIG_IGN);
   if (getppid() != caller) _exit(1);
   dup2(output_, STDOUT_FILENO);
   give_back_free_heap();

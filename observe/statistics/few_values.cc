@@ -230,19 +230,21 @@ double step_beside_line(std::span<const double> logs, size_t m) {
 
 /// A trend through a step is steeper than the step. If a step fits clearly better, and its size is near the
 /// bound or below, growth by the trend is inconclusive.
-void doubt_trend_through_step(FlatnessVerdict& verdict, std::span<const double> values,
+/// Returns whether it is.
+bool doubt_trend_through_step(FlatnessVerdict& verdict, std::span<const double> values,
                               const FlatnessOptions& options) {
   constexpr double kClearly = 0.95, kSurely = 1.5;
-  if (verdict.kind != Flatness::kGrowing && verdict.kind != Flatness::kShrinking) return;
-  if (values.size() >= kFewValues) return;
+  if (verdict.kind != Flatness::kGrowing && verdict.kind != Flatness::kShrinking) return false;
+  if (values.size() >= kFewValues) return false;
   const std::optional<SizedStep> step = sized_step(values, 0, options);
-  if (!step || !step->shift || std::fabs(step->shift->change) > kSurely * verdict.bound) return;
-  if (surely_beyond(*step->shift, verdict.bound)) return;
-  if (step_beside_line(logarithms(values), step->values) > kClearly) return;
+  if (!step || !step->shift || std::fabs(step->shift->change) > kSurely * verdict.bound) return false;
+  if (surely_beyond(*step->shift, verdict.bound)) return false;
+  if (step_beside_line(logarithms(values), step->values) > kClearly) return false;
   doubt(verdict,
         fmt::format("the last {} values are {} from those before, which isn't surely beyond {:.1f} %",
                     step->values, percent(step->shift->change), 100 * verdict.bound),
         kLongerForStep);
+  return true;
 }
 
 /// If the trend is undecided, a step can decide: growing or shrinking if the whole interval of its size lies
@@ -354,9 +356,10 @@ FlatnessVerdict judge_few_values(std::span<const double> values, const FlatnessO
   verdict.windows = static_cast<int>(kept.size());
   const std::vector<double> logs = logarithms(kept);
   decide_by_trend(verdict, logs, options);
-  doubt_trend_through_step(verdict, kept, options);
-  decide_by_step(verdict, kept, values, options);
-  doubt_step(verdict, kept);
+  if (!doubt_trend_through_step(verdict, kept, options)) {
+    decide_by_step(verdict, kept, values, options);
+    doubt_step(verdict, kept);
+  }
   if (verdict.kind == Flatness::kInconclusive)
     verdict.iterations_to_decide =
         std::ceil(verdict.iterations_to_decide * static_cast<double>(kept.size())) +

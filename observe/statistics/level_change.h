@@ -40,7 +40,7 @@ struct LevelChangeOptions {
   bool corrected = false;  // a step may be left over from the correction for the machine's speed
 };
 
-/// A level that is left for a while and then, wholly or partly, taken again.
+/// A level that is left for a while, after which the level changes in the opposite direction.
 struct Excursion {
   size_t begin = 0, end = 0;  // points
   double change = 0;          // from the level before, relative to it

@@ -90,7 +90,7 @@ double factor_to_decide(std::span<const ChangeEstimate> own, std::span<const Cha
 }
 
 /// Sets `reason` and the number of iterations that would decide: `factor` times the run's, 0 if it is
-/// decided.
+/// decided. A run that is too short becomes inconclusive.
 void explain(FlatnessVerdict& verdict, const FlatnessInput& input, const FlatnessOptions& options,
              double factor) {
   const double iterations = static_cast<double>(input.medians.size()) * input.iterations_per_window;

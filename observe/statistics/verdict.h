@@ -59,7 +59,7 @@ struct FlatnessVerdict {
   std::string left_out;  // the end of `reason`, if warm-up hid more than the bound
 };
 
-/// "flat: +0.4 % [-0.8 %, +1.5 %] (trend of medians)", for tables and logs.
+/// "flat: +0.40 % [-0.80 %, +1.50 %] (trend of medians)", for tables and logs.
 std::string verdict_text(const FlatnessVerdict& verdict);
 
 /// Whether the whole interval lies within the bound.

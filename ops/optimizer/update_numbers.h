@@ -36,7 +36,7 @@ struct UpdateSettings {
   double beta_1 = 0;
   double beta_2 = 0;
   Correction correction = Correction::kNone;
-  double fading = 0;  // of what Nadam's momenta lack of beta_1: by e^-fading a step
+  double fading = 0;  // Nadam: the gap of its momentum to beta_1 shrinks by e^-fading a step
   bool epsilon_after_correction = false;
   bool rate_in_velocity = false;  // where the velocity is made of steps, not of gradients
 };

@@ -37,7 +37,7 @@ class ParameterFactors {
 
 /// A call's layout, and what belongs to a parameter alone.
 struct UpdateParameters : ParameterFactors {
-  /// Of a call, which has so many inputs.
+  /// Of a call with `inputs` inputs.
   UpdateParameters(const graph::OpDef& op, const graph::Attributes& attributes, size_t inputs)
       : ParameterFactors(attributes) {
     layout.states = update_state_count(op, attributes);

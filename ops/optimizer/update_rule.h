@@ -1,4 +1,5 @@
-// What is known of an optimizer's rule. Each has a file in ops/optimizer/rules, and a line in the list below.
+// The description of an optimizer's update rule. Each has a file in ops/optimizer/rules, and a line in the
+// list below.
 //
 // A rule that works on each element alone names a functor (rules/*-inl.h), which kernels apply to all
 // parameters in one pass; any other is written in other ops. Both have a definition on doubles, which they
@@ -62,9 +63,9 @@ struct OptimizerRule {
   size_t (*states)(const graph::Attributes& attributes);
   /// The definition.
   void (*reference)(ParameterUpdate& update);
-  /// Of a rule by elements; else null.
+  /// For rules that work on each element alone; otherwise null.
   UpdateDefinition (*definition)(const graph::Attributes& attributes) = nullptr;
-  /// Of any other, in other ops: all results of the row.
+  /// For all others: the results of the row, computed by other ops.
   std::vector<Tensor> (*decompose)(const graph::OpCall& call, std::span<const Tensor> inputs) = nullptr;
   /// The shape of state `k` of a parameter; null where it is the parameter's.
   Shape (*state_shape)(const Shape& parameter, size_t k) = nullptr;
@@ -77,7 +78,7 @@ struct OptimizerRule {
 
 /// All of them, by the names of their rows.
 const std::vector<std::pair<std::string_view, OptimizerRule>>& optimizer_rules();
-/// That of a row, as "adam_update". Throws kInvalidArgument for a row that is no optimizer's update.
+/// The rule of a row such as "adam_update". Throws kInvalidArgument for a row that is no optimizer's update.
 const OptimizerRule& optimizer_rule(std::string_view row);
 
 // What rules share.

@@ -271,6 +271,8 @@ TEST(TrainedParameters, LateOnesAreToldOfWhereTheirBiasIsNoLongerCorrected) {
                 ElementsAre(testing::HasSubstr("the states of 'q' are still zero after 200 updates")));
     Adam early;
     EXPECT_THAT(notices_of(early, captured, 20), testing::IsEmpty()) << "the bias of all is still corrected";
+    Adam short_memory({.beta_2 = 0.95});
+    EXPECT_THAT(notices_of(short_memory, captured), testing::IsEmpty()) << "its first steps are short";
     Lamb lamb;
     EXPECT_THAT(notices_of(lamb, captured), testing::IsEmpty()) << "whose steps have the parameter's norm";
     Sgd sgd({.momentum = 0.9});

@@ -330,11 +330,16 @@ TEST(Trainer, PredictsElementsOfAnyNames) {
   EXPECT_EQ(trainer.predict(alone).to_vector(), expected);
   EXPECT_EQ(trainer.predict(renamed).to_vector(), expected);
   EXPECT_EQ(trainer.predict(labeled).to_vector(), expected);
-  const double loss = trainer.evaluate(labeled)["loss"];
-  EXPECT_EQ(trainer.evaluate(renamed)["loss"], loss);
+  data::Dataset swapped(data::Element{{"y", line.targets}, {"x", line.inputs}});
+  swapped = swapped.batch(kBatch);
+  EXPECT_ERROR(trainer.predict(swapped), ErrorCode::kInvalidArgument,
+               "was planned for elements (x, y), this dataset's are (y, x); rename them with map");
   trainer.fit(labeled, quiet(1));
-  EXPECT_ERROR(trainer.fit(renamed, quiet(1)), ErrorCode::kInvalidArgument,
-               "was planned for elements (0, 1), this dataset's are (x, y); rename them with map");
+  trainer.evaluate(labeled);
+  const std::string refused =
+      "was planned for elements (0, 1), this dataset's are (x, y); rename them with map";
+  EXPECT_ERROR(trainer.fit(renamed, quiet(1)), ErrorCode::kInvalidArgument, refused);
+  EXPECT_ERROR(trainer.evaluate(renamed), ErrorCode::kInvalidArgument, refused);
 }
 
 TEST(Trainer, StepsPerEpochGoesOnWhereTheEpochEnded) {

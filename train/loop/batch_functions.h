@@ -77,9 +77,11 @@ struct BatchFunctions {
   /// Gives (N, ...) for N rows; traced with nn::training() false.
   BatchFunction predict = {};
   std::vector<NamedMetric> metrics = {};
-  /// The optimizer of `train` if it accumulates micro-batches: the last group of an epoch then updates with
-  /// the micro-batches that it has, and steps that update are distinguished from those that only sum. If it
-  /// scales the loss, results include "loss_scale" and, for the whole run, "skipped_steps".
+  /// The optimizer that `train` steps; null: none. Needed if several ranks train, and if it accumulates
+  /// micro-batches: the last group of an epoch then updates with the micro-batches that it has, and steps
+  /// that update are distinguished from those that only sum. If it scales the loss, results include
+  /// "loss_scale" and, for the whole run, "skipped_steps". A resumed run compares its options with those of
+  /// the run before.
   optim::Optimizer* optimizer = nullptr;
   /// The precision in which all three are captured.
   Precision precision = Precision::kF32;

@@ -47,9 +47,10 @@ NamedVariables LossTally::state() const {
   return result;
 }
 
-BatchPlan::BatchPlan(std::string name, bool training, Function function, CaptureOptions options)
+BatchPlan::BatchPlan(std::string name, bool training, Function function, CaptureOptions options, Names names)
     : name_(std::move(name)),
       training_(training),
+      allowed_(names),
       device_(options.plan.device),
       function_(std::move(function)),
       captured_([this](std::span<const Tensor> tensors) { return trace(tensors); },
@@ -71,10 +72,14 @@ void BatchPlan::choose_names(const std::vector<std::string>& names) {
   const auto found = std::ranges::find(names_, names);
   const int64_t chosen = found - names_.begin();
   if (found == names_.end()) {
-    require(!training_ || names_.empty(), ErrorCode::kInvalidArgument, name_,
+    const auto refused = [&](const std::vector<std::string>& known) {
+      return allowed_ == Names::kOfFirst || std::ranges::is_permutation(known, names);
+    };
+    const auto first = std::ranges::find_if(names_, refused);
+    require(first == names_.end(), ErrorCode::kInvalidArgument, name_,
             "was planned for elements ({}), this dataset's are ({}); {}",
-            names_.empty() ? "" : fmt::format("{}", fmt::join(names_.front(), ", ")), fmt::join(names, ", "),
-            !names_.empty() && names.size() == names_.front().size()
+            first == names_.end() ? "" : fmt::format("{}", fmt::join(*first, ", ")), fmt::join(names, ", "),
+            first != names_.end() && names.size() == first->size()
                 ? "rename them with map"
                 : "make elements of the same tensors with map, or another Trainer");
     names_.push_back(names);

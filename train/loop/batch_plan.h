@@ -50,18 +50,23 @@ class BatchPlan {
  public:
   using Function = std::function<std::vector<Tensor>(const data::Element& batch)>;
 
+  enum class Names { kOfFirst, kAny };  // of the tensors of later datasets
+
   /// `function` is traced under nn::TrainingScope(training). `name` replaces options.name.
-  BatchPlan(std::string name, bool training, Function function, CaptureOptions options = {});
+  BatchPlan(std::string name, bool training, Function function, CaptureOptions options = {},
+            Names names = Names::kOfFirst);
   BatchPlan(const BatchPlan&) = delete;
   BatchPlan& operator=(const BatchPlan&) = delete;
 
-  /// Traces and plans the signatures of `dataset` that are new, for the names of its elements. A plan that
-  /// trains keeps to the names of its first dataset: throws kInvalidArgument for others. Later loops make
-  /// batches in memory from which the plan's device copies asynchronously (Dataset::pin_memory).
+  /// Traces and plans the signatures of `dataset` that are new, for the names of its elements. Throws
+  /// kInvalidArgument for other names than those of the first dataset, unless any are allowed; always for the
+  /// same names in another order. Later loops make batches in memory from which the plan's device copies
+  /// asynchronously (Dataset::pin_memory).
   void prepare(data::Dataset& dataset);
   /// The same for the signature of one batch.
   void prepare(const data::Element& batch);
-  /// Replays the plan. The signature of `batch` must have been prepared.
+  /// Replays the plan. The signature of `batch` must have been prepared, with the names of the newest
+  /// dataset.
   std::span<const Tensor> call(const data::Element& batch);
   const CapturedFunction& captured() const { return captured_; }
 
@@ -71,6 +76,7 @@ class BatchPlan {
 
   std::string name_;
   bool training_;
+  Names allowed_;
   Device device_;
   Function function_;
   std::vector<std::vector<std::string>> names_;  // of the elements of all datasets

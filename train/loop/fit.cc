@@ -403,7 +403,7 @@ void Trainer::Fit::report() {
   progress_.update(run_, results_);
 }
 
-/// Of the model, over all ranks: each has to call it.
+/// Averages the model's running statistics over all ranks, each of which has to call it.
 void Trainer::Fit::merge_averages() {
   const BatchFunctions& functions = trainer_.functions_;
   if (run_.ranks == 1 || !functions.averages) return;

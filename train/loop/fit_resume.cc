@@ -53,16 +53,15 @@ std::string Trainer::Fit::document(bool weights_only) {
   return document.str();
 }
 
-/// The caller's settings, and what the optimizer's constructor was given.
+/// The caller's settings, and for a notice the precision and what the optimizer's constructor was given.
 const std::vector<FitOptions::Setting>& Trainer::Fit::settings() {
   if (!settings_.empty()) return settings_;
   settings_ = options_.settings;
   const BatchFunctions& functions = trainer_.functions_;
-  settings_.push_back(
-      {"precision of the train step", std::string(precision_name(functions.precision)), true});
+  settings_.push_back({"train step/precision", std::string(precision_name(functions.precision)), true});
   if (functions.optimizer == nullptr) return settings_;
   for (auto& [name, value] : functions.optimizer->choices())
-    settings_.push_back({std::move(name), std::move(value), true});
+    settings_.push_back({"optimizer/" + name, std::move(value), true});
   return settings_;
 }
 

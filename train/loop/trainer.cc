@@ -53,7 +53,7 @@ Trainer::Trainer(BatchFunctions functions)
                     batch_rows(batch), prediction.spec().str());
             return std::vector<Tensor>{prediction};
           },
-          capture_options()) {
+          capture_options(), BatchPlan::Names::kAny) {
   for (const NamedMetric& entry : functions_.metrics) {
     const bool own = entry.name == "loss" || entry.name == "loss_scale" || entry.name == "skipped_steps" ||
                      entry.name.starts_with("val_");
@@ -109,7 +109,7 @@ void Trainer::read_tallies(Results& results, const std::string& prefix) const {
   }
 }
 
-/// One call at a time, and those that it makes itself.
+/// Allows one call at a time, and the calls that its own callbacks make.
 class Trainer::CallScope {
  public:
   CallScope(Trainer& trainer, std::string_view where) : trainer_(trainer) {

@@ -76,7 +76,7 @@ std::string each_of(const LogPhase& phase) {
   };
   std::string_view one = phase.of;
   if (one.size() > 2 && one.ends_with('s') && !is_digit(one[0]) && !one.starts_with("million "))
-    one.remove_suffix(one.ends_with("ches") || one.ends_with("sses") ? 2 : 1);
+    one.remove_suffix(one.ends_with("batches") || one.ends_with("passes") ? 2 : 1);
   const std::string time = fmt::format("time of {}{}", article(one), quotation(one));
   if (phase.one_a_bar) return fmt::format("the mean {} over a progress bar of {:.6g}", time, phase.bar_steps);
   const bool of_bar = phase.bars > 0 && log_formats()[phase.format].averaging != Averaging::kNone;

@@ -85,7 +85,7 @@ size_t column_of(const std::string& name, const Columns& columns, const std::str
 
 /// Whether a field is a word, not a number, a date or a mark for a missing value.
 bool is_word(std::string_view field) {
-  constexpr std::string_view kMissing[] = {"", "-", "--", "n/a", "na", "none", "null", "nil"};
+  constexpr std::string_view kMissing[] = {"", "-", "--", "?", "n/a", "#n/a", "na", "none", "null", "nil"};
   return !is_value(field) && !begins_with_digits(field) &&
          std::ranges::find(kMissing, in_lower_case(trimmed(field))) == std::end(kMissing);
 }
@@ -100,23 +100,28 @@ bool are_numbered(std::span<const std::string> fields) {
   return std::ranges::all_of(sorted, is_whole) && std::ranges::adjacent_find(sorted) == sorted.end();
 }
 
-/// Whether the first row has the names of the columns. The first column's is a word above a number, or
-/// (pandas) nothing. Otherwise a row with a fraction is none, and one with a word above a number, or without
-/// any number, is. Columns may also be numbered: ",0" or "name,1,2" above another name or time.
-/// "2026-01-31, 12.5, ok" is no header, nor is "train, 12.5" above "train, 12.7".
+/// Whether the first row has the names of the columns. If it begins with a word or (pandas) with nothing, it
+/// does if that, or another word in it, stands above a number. A row with a fraction is none otherwise; one
+/// with a word above a number, or without any number, is. Columns may also be numbered: ",0" or "name,1,2"
+/// above another name, "time,1" above a time. "2026-01-31, 12.5, ok" is no header, nor is "train, 12.5" above
+/// "train, 12.7".
 bool is_header(const std::vector<std::string>& first, const std::vector<std::string>& second) {
   if (second.empty()) return std::ranges::none_of(first, is_value);
-  const bool begins_as_header = first[0].empty() || is_word(first[0]);
-  if (begins_as_header && is_value(second[0])) return true;
+  const auto word_above_number = [&] {
+    for (size_t i = 0; i < std::min(first.size(), second.size()); ++i) {
+      if (is_word(first[i]) && is_value(second[i])) return true;
+    }
+    return false;
+  };
   const auto is_fraction = [](const std::string& field) {
     return is_value(field) && !std::ranges::all_of(field, [](char c) { return is_digit(c); });
   };
+  const bool begins_as_header = first[0].empty() || is_word(first[0]);
+  if (begins_as_header && (is_value(second[0]) || word_above_number())) return true;
   if (std::ranges::any_of(first, is_fraction)) return false;
-  for (size_t i = 0; i < std::min(first.size(), second.size()); ++i) {
-    if (is_word(first[i]) && is_value(second[i])) return true;
-  }
-  if (std::ranges::none_of(first, is_value)) return true;
-  return begins_as_header && first[0] != second[0] && are_numbered(first);
+  if (word_above_number() || std::ranges::none_of(first, is_value)) return true;
+  const bool several = first.size() > 2 || first[0].empty() || begins_with_digits(second[0]);
+  return begins_as_header && first[0] != second[0] && several && are_numbered(first);
 }
 
 /// `second`: the fields of the second line of the file.

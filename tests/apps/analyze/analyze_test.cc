@@ -362,6 +362,8 @@ TEST_F(Analyze, AHeaderHasAWordAboveANumber) {
   }
   EXPECT_THAT(times("2026-01-31,12.5,ok\n2026-01-31,12.6,0\n", "1"), ElementsAre(12.5e6, 12.6e6));
   EXPECT_THAT(times("train,12\ntrain,13\n", "1"), ElementsAre(12e6, 13e6));
+  EXPECT_THAT(times("train,12\nvalid,13\n", "1"), ElementsAre(12e6, 13e6));
+  EXPECT_THAT(times("timestamp,step_ms,0.99\n2026-01-31,12.5,13\n", "step_ms"), ElementsAre(12.5e6));
   EXPECT_THAT(times("2026-01-31 12:00:00,12.5\n2026-01-31 12:00:01,12.6\n", "1"),
               ElementsAre(12.5e6, 12.6e6));
   EXPECT_ERROR(times("train,12.5\ntrain,12.6\n", ""), ErrorCode::kInvalidArgument,
