@@ -116,7 +116,6 @@ Optimizer::Optimizer(Rule rule, Schedule learning_rate, WeightDecay weight_decay
     : op_(&ops::row(rule.op)),
       attributes_(std::move(rule.attributes)),
       states_(std::move(rule.states)),
-      corrects_bias_(rule.corrects_bias),
       schedule_(std::move(learning_rate)),
       weight_decay_(std::move(weight_decay)),
       options_(std::move(options)) {
@@ -308,7 +307,10 @@ void Optimizer::apply_sums(std::span<const Variable> parameters, std::span<const
     }
     step(used, std::move(checked), rows);
   } catch (...) {
-    if (first) entries_.clear();  // rejected parameters don't belong to the optimizer
+    if (first) {  // rejected parameters don't belong to the optimizer
+      entries_.clear();
+      missed_.reset();
+    }
     throw;
   }
 }
@@ -354,6 +356,7 @@ void Optimizer::prepare(std::span<const Variable> parameters) {
     entries.push_back(std::move(entry));
   }
   entries_ = std::move(entries);
+  if (ops::update_reads_step(*op_)) missed_.emplace(entries_.size());
   const Device device = trainable.front().device();
   require(!distributed() || device.is_cpu(), ErrorCode::kUnsupported, "optimizer",
           "{} ranks can train only on CPUs, but the parameters live on {}; to train on a device, start one "
@@ -512,6 +515,7 @@ std::vector<Variable> Optimizer::state() const {
   std::vector<Variable> result = {learning_rate_, step_};
   if (accumulates()) result.insert(result.end(), {phase_, rows_, flush_});
   for (const Variable& slot_of_scale : scale_slots()) result.push_back(slot_of_scale);
+  if (missed_) result.push_back(missed_->counts());
   for (const Entry& entry : entries_) {
     result.insert(result.end(), entry.states.begin(), entry.states.end());
     result.insert(result.end(), entry.sums.begin(), entry.sums.end());

@@ -1,7 +1,9 @@
 // Optimizer: the common base of all optimizers. It owns the slots (learning rate, step count, and the slots
 // that accumulation and loss scaling need) and one set of states per parameter, and turns gradients into one
 // call of an update op (ops/optimizer/optimizer_updates.h). Captured and eager code make the same calls; in
-// captured code the update is in place.
+// captured code the update is in place. Schedules follow the number of all updates; the bias correction of
+// Adam and others follows those of each parameter, so that one that is frozen for a while, or has no
+// gradient, isn't affected by updates that it misses (optim/missed_updates.h).
 //
 // A table of which a step reads only a few rows (nn::Embedding, gather along the first axis,
 // nn::EmbeddingBag) has a row-sparse gradient (ops/indexing/row_updates.h). Only these rows are updated, in
@@ -10,8 +12,8 @@
 //   - the layer has the option `sparse`: states of other rows don't change, whatever they hold, as in
 //     PyTorch's SparseAdam. SGD without momentum and Adagrad give their usual results. All other optimizers
 //     are lazy: a moment decays and changes the parameter only in steps that read the row. The bias
-//     correction counts all steps. PyTorch's SparseAdam is Adam with epsilon 1e-8, its SGD and Adagrad are
-//     those of optim/optimizers.h in their PyTorch form.
+//     correction counts all updates of the table. PyTorch's SparseAdam is Adam with epsilon 1e-8, its SGD and
+//     Adagrad are those of optim/optimizers.h in their PyTorch form.
 //   - the result is the same bit for bit: SGD without momentum and Adagrad, without decay of the parameter
 //     and without clipping by norm or scaling by hand, if the table is read once, at no more than half as
 //     many places as it has rows.
@@ -35,6 +37,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -43,6 +46,7 @@
 #include "isochron/graph/capture/variable.h"
 #include "isochron/graph/ir/op.h"
 #include "isochron/ops/indexing/row_updates.h"
+#include "isochron/optim/missed_updates.h"
 #include "isochron/optim/schedules.h"
 #include "isochron/optim/step_options.h"
 
@@ -150,8 +154,6 @@ class Optimizer {
     std::string_view op;
     graph::Attributes attributes;
     std::vector<State> states;
-    /// Whether the count of updates corrects a bias of the states that makes first steps longer.
-    bool corrects_bias = false;
   };
   Optimizer(Rule rule, Schedule learning_rate, WeightDecay weight_decay, StepOptions options);
 
@@ -199,7 +201,6 @@ class Optimizer {
 
   // optim/optimizer_step.cc
   Update update_of(const Gradients& gradients) const;
-  void tell_of_late(std::span<const Variable> parameters);
   void step(std::span<const Variable> parameters, std::vector<Tensor> gradients, const Tensor& rows);
   Changes kept(std::span<const Variable> parameters, std::span<const Tensor> gradients,
                const Tensor& rows) const;
@@ -214,8 +215,6 @@ class Optimizer {
   const graph::OpDef* op_;
   graph::Attributes attributes_;
   std::vector<State> states_;
-  bool corrects_bias_;
-  bool told_of_late_ = false;
   Schedule schedule_;
   graph::Setting schedules_set_{0};  // how often set_schedule was called
   graph::Setting averaged_{0};       // how many AveragedWeights live
@@ -230,6 +229,7 @@ class Optimizer {
   Variable clean_updates_;  // i64 (), since the scale last changed
   Variable skipped_;        // i64 ()
   std::vector<Entry> entries_;
+  std::optional<MissedUpdates> missed_;  // of `entries_`, where the rule reads the count of updates
 };
 
 /// While it lives, every parameter of the optimizer holds its average (StepOptions::ema_decay), and the

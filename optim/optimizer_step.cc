@@ -2,10 +2,9 @@
 // clipping, noise, rule, schedule, averages. Written once in ops, for capture and eager code.
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <ranges>
 
-#include "isochron/core/telemetry/event.h"
-#include "isochron/core/text/count_text.h"
-#include "isochron/core/text/terminal_text.h"
 #include "isochron/graph/capture/apply.h"
 #include "isochron/graph/capture/capture.h"
 #include "isochron/memory/allocators/buffer.h"
@@ -27,20 +26,29 @@
 
 namespace isochron::optim {
 
-/// The targets are in the order of the update ops' results (step, parameters, states; tables, their states).
-/// Then come the learning rate, if a schedule computes it, and the averages, if they are kept: first those of
-/// the parameters above, then those of parameters that this update leaves unchanged (`resting`).
+/// The targets are the step count, the parameters and states of each call, the counts of missed updates if
+/// some parameters miss this one, the learning rate if a schedule computes it, and the averages if they are
+/// kept: first those of the gradients' parameters, then those of parameters that this update leaves unchanged
+/// (`resting`).
 struct Optimizer::Update {
-  ops::UpdateLayout layout;
-  graph::Attributes attributes;
-  ops::RowUpdateLayout row_layout;
-  graph::Attributes row_attributes;
-  std::vector<Tensor> rows, counts;  // of each table
+  /// A call of an update op on parameters that have missed the same updates.
+  struct Call {
+    size_t group = 0;                      // MissedUpdates::groups
+    size_t entry = 0;                      // of one of its parameters
+    std::vector<size_t> parameters{};      // their places among the gradients
+    std::vector<Tensor> rows{}, counts{};  // of each, if all are tables that are updated by rows
+    graph::Attributes attributes{};
+    size_t first_target = 0;
+    size_t targets = 0;
+  };
+  std::vector<Call> calls;    // the first one may overwrite the step count, which the others read
+  std::vector<bool> updated;  // of the entries
   std::vector<Variable> targets;
   std::vector<Variable> sums;     // of gradients; the sums of one tree level are adjacent
   std::vector<Variable> resting;  // not changed by it; their averages are still updated
+  size_t learning_rate = 0;       // its place among the targets
 
-  size_t results() const { return layout.outputs() + row_layout.outputs(); }
+  bool misses_some() const { return std::ranges::find(updated, false) != updated.end(); }
 };
 
 namespace {
@@ -114,73 +122,52 @@ std::vector<Tensor> next_scale(const LossScale& options, const Tensor& finite,
 }  // namespace
 
 Optimizer::Update Optimizer::update_of(const Gradients& gradients) const {
-  const std::span<const Variable> whole = gradients.whole(), tables = gradients.tables();
-  Update update{{whole.size(), states_.size()},
-                attributes_for(whole),
-                {tables.size(), states_.size()},
-                attributes_for(tables),
-                gradients.rows,
-                gradients.counts,
-                {step_},
-                {},
-                {}};
-  update.row_attributes.set("rule", op_->name);
-  update.targets.resize(update.results());
-  std::vector<Variable> averages;
-  std::vector<bool> changed(entries_.size());
+  Update update;
+  update.updated.resize(entries_.size());
+  std::vector<size_t> places;  // of the parameters among the entries
   for (size_t i = 0; i < gradients.parameters.size(); ++i) {
-    const Entry& entry = entry_of(gradients.parameters[i], i);
-    changed[static_cast<size_t>(&entry - entries_.data())] = true;
-    const bool table = i >= whole.size();
-    const auto target = [&](size_t of_whole, size_t of_table) -> Variable& {
-      return update.targets[table ? update.layout.outputs() + of_table - ops::RowUpdateLayout::kFirstAliased
-                                  : of_whole - ops::UpdateLayout::kFirstAliased];
-    };
-    const size_t at = i - (table ? whole.size() : 0);
-    target(update.layout.parameter(at), update.row_layout.parameter(at)) = entry.parameter;
-    for (size_t k = 0; k < states_.size(); ++k)
-      target(update.layout.state(k, at), update.row_layout.state(k, at)) = entry.states[k];
-    if (options_.ema_decay > 0) averages.push_back(entry.average);
+    places.push_back(static_cast<size_t>(&entry_of(gradients.parameters[i], i) - entries_.data()));
+    update.updated[places[i]] = true;
+  }
+  const std::vector<size_t> groups =
+      missed_ ? missed_->groups(update.updated) : std::vector<size_t>(entries_.size(), 0);
+  std::map<std::pair<bool, size_t>, Update::Call> calls;  // by whether they are of tables, and by group
+  for (size_t i = 0; i < places.size(); ++i) {
+    const size_t whole = gradients.whole().size(), group = groups[places[i]];
+    Update::Call& call = calls.try_emplace({i >= whole, group}, Update::Call{group, places[i]}).first->second;
+    call.parameters.push_back(i);
+    if (i < whole) continue;
+    call.rows.push_back(gradients.rows[i - whole]);
+    call.counts.push_back(gradients.counts[i - whole]);
+  }
+  update.targets = {step_};
+  for (auto& [key, call] : calls) {
+    call.first_target = update.targets.size();
+    std::vector<Variable> parameters;
+    for (const size_t i : call.parameters) parameters.push_back(gradients.parameters[i]);
+    update.targets.insert(update.targets.end(), parameters.begin(), parameters.end());
+    for (size_t k = 0; k < states_.size(); ++k) {
+      for (const size_t i : call.parameters) update.targets.push_back(entries_[places[i]].states[k]);
+    }
+    call.targets = update.targets.size() - call.first_target;
+    call.attributes = attributes_for(parameters);
+    if (!call.rows.empty()) call.attributes.set("rule", op_->name);
+    update.calls.push_back(std::move(call));
   }
   for (size_t k = 0; k < sums(); ++k) {
-    for (size_t i = 0; i < gradients.parameters.size(); ++i)
-      update.sums.push_back(entry_of(gradients.parameters[i], i).sums[k]);
+    for (const size_t place : places) update.sums.push_back(entries_[place].sums[k]);
   }
-  for (size_t i = 0; options_.ema_decay > 0 && i < entries_.size(); ++i) {
-    if (changed[i]) continue;
-    update.resting.push_back(entries_[i].parameter);
-    averages.push_back(entries_[i].average);
-  }
+  if (missed_ && update.misses_some()) update.targets.push_back(missed_->counts());
+  update.learning_rate = update.targets.size();
   if (!schedule_.constant()) update.targets.push_back(learning_rate_);
-  update.targets.insert(update.targets.end(), averages.begin(), averages.end());
-  return update;
-}
-
-/// Tells once about parameters whose first update comes long after those of others, as that of a thawed one
-/// does: bias correction uses the optimizer's count of updates, so it barely corrects them.
-void Optimizer::tell_of_late(std::span<const Variable> parameters) {
-  constexpr double kLonger = 1.2;
-  if (!corrects_bias_ || told_of_late_ || !step_.device().is_cpu()) return;
-  const graph::EagerScope eager;
-  const auto updates = static_cast<double>(step_count());
-  if (updates == 0) return;
-  const auto left = [&](double beta) { return (1 - beta) / (1 - std::pow(beta, updates)); };
-  const double first_step = left(attributes_.get<double>("beta_1")) /
-                            std::sqrt(left(attributes_.get<double>("beta_2")));  // in learning rates
-  if (first_step < kLonger) return;
-  std::string names;
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    const Tensor& first = entry_of(parameters[i], i).states.front().tensor();
-    const std::span<const std::byte> bytes(first.raw(), first.size_bytes());
-    if (std::ranges::any_of(bytes, [](std::byte byte) { return byte != std::byte{0}; })) continue;
-    names += fmt::format("{}'{}'", names.empty() ? "" : ", ", parameters[i].name());
+  if (options_.ema_decay == 0) return update;
+  for (const size_t place : places) update.targets.push_back(entries_[place].average);
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    if (update.updated[i]) continue;
+    update.resting.push_back(entries_[i].parameter);
+    update.targets.push_back(entries_[i].average);
   }
-  if (names.empty()) return;
-  told_of_late_ = true;
-  emit({EventKind::kNotice, std::string(op_->name),
-        fmt::format("the states of {} are still zero after {} of this optimizer, whose count corrects their "
-                    "bias: the first steps will be longer than with a new optimizer",
-                    shortened(names, 200), count_text(step_count(), "update"))});
+  return update;
 }
 
 void Optimizer::step(std::span<const Variable> parameters, std::vector<Tensor> gradients,
@@ -190,7 +177,6 @@ void Optimizer::step(std::span<const Variable> parameters, std::vector<Tensor> g
           "a step can't run while AveragedWeights stand in for the parameters; end their scope first");
   schedules_set_.read([] { return "the optimizer's schedule"; });
   const graph::UnobservedScope unobserved;
-  tell_of_late(parameters);
   Gradients split = by_rows(parameters, gradients);
   Changes changes = kept(parameters, gradients, rows);
   gradients = std::move(split.gradients);
@@ -310,42 +296,39 @@ std::vector<Tensor> Optimizer::updated(const Update& update, std::span<const Ten
   if (one_by_one) factor = one();
   if (options_.noise.eta > 0) add_noise(options_.noise, state[0], gradients);
 
-  const Tensor rate = schedule_.constant() ? learning_rate_.tensor() : state[update.results()];
-  const auto tables = gradients.begin() + static_cast<std::ptrdiff_t>(update.layout.parameters);
-  // Everything that reads the step count comes before the update, which overwrites it in place. The first
-  // update's result is the first average.
-  std::vector<Tensor> of_tables;
-  if (tables != gradients.end()) {
-    std::vector<Tensor> inputs = {factor, rate, state[0]};
-    const std::span<const Tensor> before =
-        state.subspan(update.layout.outputs(), update.row_layout.outputs());
-    inputs.insert(inputs.end(), before.begin(), before.end());
-    inputs.insert(inputs.end(), tables, gradients.end());
-    inputs.insert(inputs.end(), update.rows.begin(), update.rows.end());
-    inputs.insert(inputs.end(), update.counts.begin(), update.counts.end());
-    of_tables = graph::apply(ops::row("update_rows"), inputs, update.row_attributes);
-  }
+  const Tensor rate = schedule_.constant() ? learning_rate_.tensor() : state[update.learning_rate];
   Tensor kept, fresh;
   if (options_.ema_decay > 0) {
     const Tensor one_before = greater(state[0], scalar(0, DType::kI64));
     kept = cast(one_before, DType::kF64) * options_.ema_decay;
     fresh = 1.0 - kept;
   }
-  std::vector<Tensor> results;
-  if (update.layout.parameters > 0) {
-    std::vector<Tensor> inputs = {factor, rate};
-    inputs.insert(inputs.end(), state.begin(),
-                  state.begin() + static_cast<std::ptrdiff_t>(update.layout.outputs()));
-    inputs.insert(inputs.end(), gradients.begin(), tables);
-    results = graph::apply(*op_, inputs, update.attributes);
-  } else {
-    results = {state[0] + 1.0};
+  std::vector<Tensor> results(update.learning_rate);
+  std::vector<Tensor> parameters(gradients.size());
+  const bool misses_some = missed_ && update.misses_some();
+  const Tensor missed = misses_some ? state[update.learning_rate - 1]
+                        : missed_   ? missed_->counts()
+                                    : Tensor();
+  for (const Update::Call& call : std::views::reverse(update.calls)) {
+    const Tensor step = call.group == 0 ? state[0] : MissedUpdates::own_steps(state[0], missed, call.entry);
+    const std::span<const Tensor> before = state.subspan(call.first_target, call.targets);
+    std::vector<Tensor> inputs = {factor, rate, step};
+    inputs.insert(inputs.end(), before.begin(), before.end());
+    for (const size_t i : call.parameters) inputs.push_back(gradients[i]);
+    inputs.insert(inputs.end(), call.rows.begin(), call.rows.end());
+    inputs.insert(inputs.end(), call.counts.begin(), call.counts.end());
+    const bool by_rows = !call.rows.empty();
+    std::vector<Tensor> after =
+        graph::apply(by_rows ? ops::row("update_rows") : *op_, inputs, call.attributes);
+    if (!by_rows) {
+      if (call.group == 0) results[0] = after[0];
+      after.erase(after.begin());
+    }
+    for (size_t i = 0; i < call.parameters.size(); ++i) parameters[call.parameters[i]] = after[i];
+    std::ranges::move(after, results.begin() + static_cast<std::ptrdiff_t>(call.first_target));
   }
-  std::vector<Tensor> parameters(results.begin() + 1,
-                                 results.begin() + 1 + static_cast<std::ptrdiff_t>(update.layout.parameters));
-  parameters.insert(parameters.end(), of_tables.begin(),
-                    of_tables.begin() + static_cast<std::ptrdiff_t>(update.row_layout.parameters));
-  results.insert(results.end(), of_tables.begin(), of_tables.end());
+  if (!results[0].defined()) results[0] = state[0] + 1.0;
+  if (misses_some) results.back() = MissedUpdates::after(missed, update.updated);
   if (!schedule_.constant()) results.push_back(schedule_(results[0]));
   if (options_.ema_decay > 0) {
     parameters.insert(parameters.end(), update.resting.begin(), update.resting.end());

@@ -19,8 +19,6 @@ graph::Attributes adam_attributes(const Options& options, bool epsilon_after_cor
   return attributes;
 }
 
-constexpr bool kCorrectsBias = true;
-
 graph::Attributes with(graph::Attributes attributes, std::string_view name, graph::AttributeValue value) {
   attributes.set(name, std::move(value));
   return attributes;
@@ -40,16 +38,14 @@ Adam::Adam(const AdamOptions& options)
     : Optimizer(
           {"adam_update", adam_attributes(options, options.epsilon_after_correction),
            options.amsgrad ? std::vector<State>{{"mean_gradient"}, {"mean_square"}, {"largest_mean_square"}}
-                           : std::vector<State>{{"mean_gradient"}, {"mean_square"}},
-           kCorrectsBias},
+                           : std::vector<State>{{"mean_gradient"}, {"mean_square"}}},
           options.learning_rate, options.weight_decay, options.step) {}
 
 AdamW::AdamW(const AdamWOptions& options)
     : Optimizer(
           {"adam_update", adam_attributes(options, true),
            options.amsgrad ? std::vector<State>{{"mean_gradient"}, {"mean_square"}, {"largest_mean_square"}}
-                           : std::vector<State>{{"mean_gradient"}, {"mean_square"}},
-           kCorrectsBias},
+                           : std::vector<State>{{"mean_gradient"}, {"mean_square"}}},
           options.learning_rate, options.weight_decay, options.step) {}
 
 RmsProp::RmsProp(const RmsPropOptions& options)
@@ -93,12 +89,11 @@ Adamax::Adamax(const AdamaxOptions& options)
 Nadam::Nadam(const NadamOptions& options)
     : Optimizer({"nadam_update",
                  with(moments(options), "momentum_decay", options.momentum_decay),
-                 {{"mean_gradient"}, {"mean_square"}},
-                 kCorrectsBias},
+                 {{"mean_gradient"}, {"mean_square"}}},
                 options.learning_rate, options.weight_decay, options.step) {}
 
 RAdam::RAdam(const RAdamOptions& options)
-    : Optimizer({"radam_update", moments(options), {{"mean_gradient"}, {"mean_square"}}, kCorrectsBias},
+    : Optimizer({"radam_update", moments(options), {{"mean_gradient"}, {"mean_square"}}},
                 options.learning_rate, options.weight_decay, options.step) {}
 
 Lion::Lion(const LionOptions& options)

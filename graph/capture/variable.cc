@@ -130,6 +130,15 @@ std::optional<VariableInfo> variable_behind(const Tensor& tensor) {
   return storage != nullptr ? std::optional(storage->info()) : std::nullopt;
 }
 
-void Variable::assign(const Tensor& value) const { graph::assign(tensor(), value); }
+void Variable::assign(const Tensor& value) const {
+  graph::assign(tensor(), value);
+  const std::optional<graph::Setting>& count = state().assignments;
+  if (count && graph::Capture::current() == nullptr) count->set(count->value() + 1);
+}
+
+const graph::Setting& Variable::assignments() const {
+  std::optional<graph::Setting>& count = state().assignments;
+  return count ? *count : count.emplace(0);
+}
 
 }  // namespace isochron

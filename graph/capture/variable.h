@@ -65,6 +65,9 @@ class Variable {
   /// Like graph::assign: eager, replaces the content at once; in a capture, in each replay, and later reads
   /// in the same capture see the new value.
   void assign(const Tensor& value) const;
+  /// How often the content was assigned outside of captures since the first call of this. For variables whose
+  /// content decides what a trace does.
+  const graph::Setting& assignments() const;
   Device device() const { return state().tensor.device(); }
   /// Moves the content to `device`; all handles see the move. Throws kInvalidArgument if a captured function
   /// or another tensor refers to the present memory, so move a variable before its first use. Otherwise
@@ -83,6 +86,7 @@ class Variable {
     std::string name;
     Tensor tensor;
     graph::Setting trainable{1};
+    std::optional<graph::Setting> assignments;
   };
   State& state() const {
     if (!state_) fail_undefined();

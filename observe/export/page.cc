@@ -236,7 +236,7 @@ std::string spikes_markup(const RunReport& report) {
                         duration_text(static_cast<double>(spikes.largest.front().duration_ns)), report.unit,
                         spikes.largest.front().iteration);
   const size_t shown = shown_spikes(spikes);
-  if (static_cast<int64_t>(shown) < spikes.count)
+  if (shown > 0 && static_cast<int64_t>(shown) < spikes.count)
     text += fmt::format(". The plot shows {} of them: the newest and the longest", shown);
   return text + ".</p>\n";
 }
@@ -257,8 +257,8 @@ Plot spike_plot(const RunReport& report) {
             .y_label = "ms",
             .log_y = true,
             .whole_x = true};
-  std::map<std::string, std::map<int64_t, const SpikeRecord*>>
-      by_owner;  // each once: the largest are often new
+  using Spikes = std::map<int64_t, const SpikeRecord*>;  // by iteration: the largest are often recent too
+  std::map<std::string, Spikes> by_owner;
   for (const auto* spikes : {&report.spikes.recent, &report.spikes.largest}) {
     for (const SpikeRecord& spike : *spikes) {
       const std::string owner = report.durations_only ? "spike"
@@ -267,8 +267,16 @@ Plot spike_plot(const RunReport& report) {
       by_owner[owner][spike.iteration] = &spike;
     }
   }
-  constexpr size_t kMostOwners = 5;
-  if (by_owner.empty() || by_owner.size() > kMostOwners || report.iterations < 2) return plot;
+  if (by_owner.empty() || report.iterations < 2) return plot;
+  constexpr size_t kMostOwners = 5;  // of a plot, the last of them "others"
+  Spikes others;
+  while (by_owner.size() + (others.empty() ? 0 : 1) > kMostOwners) {
+    const auto least =
+        std::ranges::min_element(by_owner, {}, [](auto& owner) { return owner.second.size(); });
+    others.merge(least->second);
+    by_owner.erase(least);
+  }
+  if (!others.empty()) by_owner["others"].merge(others);
   for (const auto& [owner, spikes] : by_owner) {
     PlotSeries series{.name = owner, .x = {}, .y = {}, .line = false, .markers = true};
     for (const auto& [iteration, spike] : spikes) {

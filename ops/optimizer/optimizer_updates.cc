@@ -219,6 +219,8 @@ Shape update_state_shape(const OpDef& op, const Shape& parameter, size_t k) {
   return rule.state_shape != nullptr ? rule.state_shape(parameter, k) : parameter;
 }
 
+bool update_reads_step(const OpDef& op) { return optimizer_rule(op.name).reads_step; }
+
 void check_update_attributes(const OpDef& op, const Attributes& attributes) {
   for (const std::string_view name : {"momentum", "beta_1", "beta_2", "rho"})
     check_decay(op, attributes, name);

@@ -48,6 +48,8 @@ bool is_optimizer_update(const graph::OpDef& op);
 size_t update_state_count(const graph::OpDef& op, const graph::Attributes& attributes);
 /// The shape of state `k` of a parameter of shape `parameter`.
 Shape update_state_shape(const graph::OpDef& op, const Shape& parameter, size_t k);
+/// Whether the results of the row `op` depend on how many updates came before, as a bias correction does.
+bool update_reads_step(const graph::OpDef& op);
 /// Throws kInvalidArgument unless every decay lies in [0, 1), every epsilon is >= 0, and nesterov has a
 /// momentum.
 void check_update_attributes(const graph::OpDef& op, const graph::Attributes& attributes);

@@ -69,6 +69,8 @@ struct OptimizerRule {
   std::vector<Tensor> (*decompose)(const graph::OpCall& call, std::span<const Tensor> inputs) = nullptr;
   /// The shape of state `k` of a parameter; null where it is the parameter's.
   Shape (*state_shape)(const Shape& parameter, size_t k) = nullptr;
+  /// Whether an update depends on how many came before it.
+  bool reads_step = false;
   /// Axes that a parameter must have at least.
   int min_rank = 0;
   /// Whether a gradient of zero leaves parameter and states as they are, bit for bit; null where it never

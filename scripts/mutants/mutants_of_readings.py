@@ -239,7 +239,7 @@ def faults(mutant):
                "const bool rows_later = false;", "optim", "Accumulation.CountsRowsOf16*"),
         mutant("scale-grows-until-gradients-vanish", "optim/optimizer_step.cc", "kLargestGrown = 0x1p64;", "kLargestGrown = 0x1p126;",
                "optim", "LossScale.GrowsNoFurther*"),
-        mutant("refused-parameters-kept", "optim/optimizer.cc", "if (first) entries_.clear();", "(void)first;", "optim", "Muon.KeepsNothing*"),
+        mutant("refused-parameters-kept", "optim/optimizer.cc", "      entries_.clear();\n", "", "optim", "Muon.KeepsNothing*"),
         mutant("evaluation-in-the-epochs-results", "train/loop/trainer.cc", "  before.restore();\n  return results;", "  return results;",
                "train", "Evaluation.InACallback*"),
         mutant("padding-taken-for-rows", "train/loop/batch_functions.cc", '!batch.contains("valid"), ErrorCode',

@@ -141,10 +141,10 @@ TEST(Optimizer, StatesMadeInsideACaptureOutliveIt) {
     auto step = capture([&](const Tensor& g) { adam.apply(std::vector{p}, std::vector{g}); });
     step(ones({2}));
   }
-  EXPECT_TRUE(near(adam.state()[2], full({2}, 0.1), 1e-6));
+  EXPECT_TRUE(near(adam.state()[3], full({2}, 0.1), 1e-6));
   auto again = capture([&](const Tensor& g) { adam.apply(std::vector{p}, std::vector{g}); });
   again(ones({2}));
-  EXPECT_TRUE(near(adam.state()[2], full({2}, 0.19), 1e-6));
+  EXPECT_TRUE(near(adam.state()[3], full({2}, 0.19), 1e-6));
 }
 
 TEST(Optimizer, APlanKeepsTheStorageOfFreedVariables) {

@@ -203,7 +203,7 @@ TEST(OptimizerState, NamesAreUniqueAndAllOfItIsThereBeforeTheFirstStep) {
   std::set<std::string> names;
   for (const Variable& variable : state) names.insert(variable.name());
   EXPECT_EQ(names.size(), state.size());
-  EXPECT_EQ(state.size(), 2u + 3 + 3 + 3 * 4);
+  EXPECT_EQ(state.size(), 2u + 3 + 3 + 1 + 3 * 4);
   EXPECT_EQ(adam.state_bytes(), 4 * 12 * sizeof(float));
   EXPECT_EQ(adam.parameters(), parameters);
   adam.apply(parameters, std::vector{ones({2, 3}), ones({3}), ones({3})});

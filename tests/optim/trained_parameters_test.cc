@@ -13,7 +13,6 @@
 #include "isochron/optim/optimizers.h"
 #include "support/expect_error.h"
 #include "support/near.h"
-#include "support/notices.h"
 
 namespace isochron::optim {
 namespace {
@@ -239,45 +238,6 @@ TEST(TrainedParameters, HeadsMayTakeTurns) {
   const AveragedWeights averages(sgd);  // each step: half of the old average and half of the parameter
   EXPECT_THAT(heads.left.tensor().to_vector(), ElementsAre(2.625, 4.75));
   EXPECT_THAT(heads.right.tensor().to_vector(), ElementsAre(4.8125, 6.375));
-}
-
-TEST(TrainedParameters, LateOnesAreToldOfWhereTheirBiasIsNoLongerCorrected) {
-  const auto notices_of = [](Optimizer& optimizer, bool captured, int before = 200) {
-    const Variable p(ones({2}), "p"), q(ones({2}), "q");
-    const std::vector parameters{p, q};
-    const auto train = [&] { optimizer.minimize(sum(p * p) + sum(q * q), parameters); };
-    auto step = capture(train);
-    const auto update = [&](int times) {
-      for (int i = 0; i < times; ++i) {
-        const GradientTape tape;  // which only eager code needs
-        captured ? step() : train();
-      }
-    };
-    optimizer.prepare(parameters);
-    q.set_trainable(false);
-    update(before);
-    q.set_trainable(true);
-    const Notices notices;
-    update(3);
-    q.set_trainable(false);
-    update(1);
-    q.set_trainable(true);  // which has moments now
-    update(1);
-    return notices.texts();
-  };
-  for (const bool captured : {false, true}) {
-    Adam adam;
-    EXPECT_THAT(notices_of(adam, captured),
-                ElementsAre(testing::HasSubstr("the states of 'q' are still zero after 200 updates")));
-    Adam early;
-    EXPECT_THAT(notices_of(early, captured, 20), testing::IsEmpty()) << "the bias of all is still corrected";
-    Adam short_memory({.beta_2 = 0.95});
-    EXPECT_THAT(notices_of(short_memory, captured), testing::IsEmpty()) << "its first steps are short";
-    Lamb lamb;
-    EXPECT_THAT(notices_of(lamb, captured), testing::IsEmpty()) << "whose steps have the parameter's norm";
-    Sgd sgd({.momentum = 0.9});
-    EXPECT_THAT(notices_of(sgd, captured), testing::IsEmpty()) << "which corrects nothing";
-  }
 }
 
 TEST(TrainedParameters, AveragesOfThoseThatAreFrozenLaterGoOn) {

@@ -90,14 +90,15 @@ bool is_word(std::string_view field) {
          std::ranges::find(kMissing, in_lower_case(trimmed(field))) == std::end(kMissing);
 }
 
+bool is_whole_number(std::string_view field) {
+  return !field.empty() && std::ranges::all_of(field, is_digit);
+}
+
 /// Whether the fields behind the first one are different whole numbers, as the names of columns may be.
 bool are_numbered(std::span<const std::string> fields) {
-  const auto is_whole = [](const std::string& field) {
-    return !field.empty() && std::ranges::all_of(field, [](char c) { return is_digit(c); });
-  };
   std::vector<std::string> sorted(fields.begin() + 1, fields.end());
   std::ranges::sort(sorted);
-  return std::ranges::all_of(sorted, is_whole) && std::ranges::adjacent_find(sorted) == sorted.end();
+  return std::ranges::all_of(sorted, is_whole_number) && std::ranges::adjacent_find(sorted) == sorted.end();
 }
 
 /// Whether the first row has the names of the columns. If it begins with a word or (pandas) with nothing, it
@@ -114,7 +115,7 @@ bool is_header(const std::vector<std::string>& first, const std::vector<std::str
     return false;
   };
   const auto is_fraction = [](const std::string& field) {
-    return is_value(field) && !std::ranges::all_of(field, [](char c) { return is_digit(c); });
+    return is_value(field) && !is_whole_number(field);
   };
   const bool begins_as_header = first[0].empty() || is_word(first[0]);
   if (begins_as_header && (is_value(second[0]) || word_above_number())) return true;

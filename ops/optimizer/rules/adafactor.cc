@@ -136,7 +136,8 @@ OptimizerRule adafactor_rule() {
           .states = count_states<2>,
           .reference = adafactor,
           .decompose = adafactor_decomposed,
-          .state_shape = state_shape};
+          .state_shape = state_shape,
+          .reads_step = true};
 }
 
 }  // namespace isochron::ops

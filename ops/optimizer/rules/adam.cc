@@ -49,7 +49,8 @@ OptimizerRule adam_rule() {
       .variants = {variant(false, false), variant(true, false), variant(false, true), variant(true, true)},
       .states = adam_states,
       .reference = by_element<adam>,
-      .definition = adam_definition};
+      .definition = adam_definition,
+      .reads_step = true};
 }
 
 }  // namespace isochron::ops

@@ -37,7 +37,8 @@ OptimizerRule adamax_rule() {
           .variants = {variant(false), variant(true)},
           .states = count_states<2>,
           .reference = by_element<adamax>,
-          .definition = adamax_definition};
+          .definition = adamax_definition,
+          .reads_step = true};
 }
 
 }  // namespace isochron::ops

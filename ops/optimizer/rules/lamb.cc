@@ -59,7 +59,8 @@ OptimizerRule lamb_rule() {
           .variants = {Attributes{{"beta_1", 0.9}, {"beta_2", 0.99}, {"epsilon", 1e-2}}},
           .states = count_states<2>,
           .reference = lamb,
-          .decompose = lamb_decomposed};
+          .decompose = lamb_decomposed,
+          .reads_step = true};
 }
 
 }  // namespace isochron::ops

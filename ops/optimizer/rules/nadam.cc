@@ -45,7 +45,8 @@ OptimizerRule nadam_rule() {
           .variants = {variant(1), variant(0.004)},
           .states = count_states<2>,
           .reference = by_element<nadam>,
-          .definition = nadam_definition};
+          .definition = nadam_definition,
+          .reads_step = true};
 }
 
 }  // namespace isochron::ops

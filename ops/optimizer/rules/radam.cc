@@ -43,7 +43,8 @@ OptimizerRule radam_rule() {
           .variants = {variant(0.99), variant(0.6)},
           .states = count_states<2>,
           .reference = by_element<radam>,
-          .definition = radam_definition};
+          .definition = radam_definition,
+          .reads_step = true};
 }
 
 }  // namespace isochron::ops

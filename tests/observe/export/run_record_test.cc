@@ -99,6 +99,28 @@ TEST(RunRecord, PageHoldsBlocksAndTheRun) {
   }
 }
 
+TEST(RunRecord, APlotOfSpikesNamesTheMostFrequentOwners) {
+  RunData data = some_run();
+  ASSERT_GT(data.recent_spikes.size(), 30u);
+  for (size_t i = 0; i < 21; ++i) data.recent_spikes[i].label = fmt::format("owner {}", i % 6);
+  data.largest_spikes.clear();
+  const auto legend = [&] {
+    RunRecord record{.title = "A title", .settings = {}, .parts = {}};
+    record.parts.push_back({.heading = "The run", .blocks = {}, .run = data});
+    const std::string page = record_page(record);
+    std::vector<std::string> names;
+    for (int i = 0; i < 6; ++i) {
+      std::string name = fmt::format("owner {}", i);
+      if (page.find(name + "<") != std::string::npos) names.push_back(std::move(name));
+    }
+    if (page.find("others<") != std::string::npos) names.push_back("others");
+    return names;
+  };
+  EXPECT_THAT(legend(), testing::ElementsAre("owner 0", "owner 1", "owner 2", "others"));
+  for (size_t i = 0; i < 21; ++i) data.recent_spikes[i].label = fmt::format("owner {}", i % 4);
+  EXPECT_THAT(legend(), testing::ElementsAre("owner 0", "owner 1", "owner 2", "owner 3"));
+}
+
 TEST(RunRecord, GrowthIsCounted) {
   const RunData even = some_run(), grown = some_run(0.5);
   EXPECT_FALSE(make_report(even).drift_seconds.has_value());
