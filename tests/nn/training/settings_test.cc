@@ -45,7 +45,12 @@ TEST_F(TrainingSettings, FreezingStopsACapturedStepFromUpdating) {
   model[0].set_trainable(true);
   step(x, y);
   EXPECT_NE(content(model[0].parameters()[0]), frozen);
-  EXPECT_EQ(step.plan_count(), 2u) << "the first plan serves again";
+  EXPECT_EQ(step.plan_count(), 3u) << "in the first, all parameters have the same number of updates";
+  for (const bool trainable : {false, true}) {
+    model[0].set_trainable(trainable);
+    step(x, y);
+  }
+  EXPECT_EQ(step.plan_count(), 3u) << "the newest plans serve again";
 }
 
 TEST_F(TrainingSettings, UnfreezingWhatTheOptimizerNeverHadIsAnError) {
