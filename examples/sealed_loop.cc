@@ -33,7 +33,7 @@ int main() {
     return loss;
   });
   const Tensor features = ones({32, 100}), targets = ones({32, 1});
-  const Tensor odd_features = ones({8, 100}), odd_targets = ones({8, 1});
+  const Tensor partial_features = ones({8, 100}), partial_targets = ones({8, 1});
   for (int i = 0; i < 3; ++i) train_on(step, features, targets);  // warm-up
 
   Seal seal;
@@ -42,8 +42,8 @@ int main() {
     for (int64_t number = 1; number <= 10; ++number) {
       {
         const SealedSection section(&seal);
-        const bool odd = number == 7;
-        train_on(step, odd ? odd_features : features, odd ? odd_targets : targets);
+        const bool partial = number == 7;
+        train_on(step, partial ? partial_features : features, partial ? partial_targets : targets);
       }
       seal.check("my loop", number);
       done = number;

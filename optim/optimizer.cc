@@ -146,7 +146,7 @@ void Optimizer::check_options() const {
     return value >= 0 && value <= std::numeric_limits<float>::max();
   };
   check(natural(weight_decay_.rate), "the weight decay must be finite and >= 0", weight_decay_.rate);
-  for (const ParameterGroup& group : options_.groups) {
+  for (const ParameterGroup& group : options_.parameter_groups) {
     require(group.holds.defined(), ErrorCode::kInvalidArgument, "optimizer",
             "a parameter group must say by `holds` what it holds");
     check(natural(group.learning_rate_factor), "a group's learning rate factor must be finite and >= 0",
@@ -318,14 +318,15 @@ void Optimizer::apply_sums(std::span<const Variable> parameters, std::span<const
 /// Throws if a group or the weight decay's filter holds for none of `parameters`, usually because of a
 /// misspelled name.
 void Optimizer::check_filters(std::span<const Variable> parameters) const {
-  for (size_t g = 0; g < options_.groups.size(); ++g) {
-    require(std::ranges::any_of(parameters,
-                                [&](const Variable& p) { return group_of(p) == &options_.groups[g]; }),
+  for (size_t g = 0; g < options_.parameter_groups.size(); ++g) {
+    require(std::ranges::any_of(
+                parameters, [&](const Variable& p) { return group_of(p) == &options_.parameter_groups[g]; }),
             ErrorCode::kInvalidArgument, "optimizer",
             "parameter group {} holds none of the {} parameters (the first is '{}'){}; fix its `holds`, or "
             "leave the group out",
             g, parameters.size(), parameters.front().name(),
-            std::ranges::any_of(parameters, [&](const Variable& p) { return options_.groups[g].holds(p); })
+            std::ranges::any_of(parameters,
+                                [&](const Variable& p) { return options_.parameter_groups[g].holds(p); })
                 ? ", because earlier groups already hold all that it would"
                 : "");
   }
@@ -392,7 +393,7 @@ double Optimizer::decay_of(const Variable& parameter) const {
 }
 
 const ParameterGroup* Optimizer::group_of(const Variable& parameter) const {
-  for (const ParameterGroup& group : options_.groups) {
+  for (const ParameterGroup& group : options_.parameter_groups) {
     if (group.holds(parameter)) return &group;
   }
   return nullptr;
@@ -526,8 +527,8 @@ std::vector<Variable> Optimizer::state() const {
 
 std::vector<std::pair<std::string, std::string>> Optimizer::choices() const {
   std::string groups = "none";
-  for (const ParameterGroup& group : options_.groups) {
-    groups = (&group == &options_.groups.front() ? "" : groups + ", ") +
+  for (const ParameterGroup& group : options_.parameter_groups) {
+    groups = (&group == &options_.parameter_groups.front() ? "" : groups + ", ") +
              fmt::format("learning rate times {}", group.learning_rate_factor);
     if (group.weight_decay) groups += fmt::format(" and weight decay {}", *group.weight_decay);
   }
@@ -547,7 +548,7 @@ std::vector<std::string> Optimizer::description() const {
   std::vector<std::string> lines = {
       fmt::format("optimizer {} {}", op_->name, attributes_.str()),
       fmt::format("learning rate {:.17g}{}", learning_rate(), schedule_.constant() ? "" : " by a schedule"),
-      fmt::format("weight decay {:.17g}, {} groups", weight_decay_.rate, options_.groups.size()),
+      fmt::format("weight decay {:.17g}, {} groups", weight_decay_.rate, options_.parameter_groups.size()),
       fmt::format("accumulate {}, exact sums {}, buckets of {} bytes", options_.accumulate,
                   options_.exact_sums, options_.bucket_bytes),
       fmt::format("loss scale {:g}, growth interval {}", options_.loss_scale.initial,

@@ -193,7 +193,7 @@ class Optimizer {
   const Entry& entry_of(const Variable& parameter, size_t hint) const;
 
   // optim/row_gradients.cc
-  std::vector<ops::RowGradient> rows_of(const Variable& parameter, const Tensor& gradient) const;
+  std::vector<ops::RowGradient> row_gradients_of(const Variable& parameter, const Tensor& gradient) const;
   Gradients by_rows(std::span<const Variable> parameters, std::span<const Tensor> gradients) const;
 
   void apply_sums(std::span<const Variable> parameters, std::span<const Tensor> gradients,
@@ -202,15 +202,17 @@ class Optimizer {
   // optim/optimizer_step.cc
   Update update_of(const Gradients& gradients) const;
   void step(std::span<const Variable> parameters, std::vector<Tensor> gradients, const Tensor& rows);
-  Changes kept(std::span<const Variable> parameters, std::span<const Tensor> gradients,
-               const Tensor& rows) const;
-  std::vector<Tensor> sum_up(const Update& update, std::span<const Tensor> gradients, const Tensor& rows,
-                             Tensor& total_rows, Tensor& due, Changes& changes) const;
+  Changes gradient_copies(std::span<const Variable> parameters, std::span<const Tensor> gradients,
+                          const Tensor& rows) const;
+  std::vector<Tensor> accumulate_gradients(const Update& update, std::span<const Tensor> gradients,
+                                           const Tensor& rows, Tensor& total_rows, Tensor& due,
+                                           Changes& changes) const;
   void exchange(std::vector<Tensor>& gradients, Tensor& rows) const;
-  std::vector<Tensor> unscaled(const Update& update, std::span<const Tensor> state,
-                               std::span<const Tensor> gradients, const Tensor& total_rows) const;
-  std::vector<Tensor> updated(const Update& update, std::span<const Tensor> state,
-                              std::vector<Tensor> gradients, Tensor factor, const Tensor& squares) const;
+  std::vector<Tensor> update_if_finite(const Update& update, std::span<const Tensor> state,
+                                       std::span<const Tensor> gradients, const Tensor& total_rows) const;
+  std::vector<Tensor> update_parameters(const Update& update, std::span<const Tensor> state,
+                                        std::vector<Tensor> gradients, Tensor factor,
+                                        const Tensor& squares) const;
 
   const graph::OpDef* op_;
   graph::Attributes attributes_;

@@ -178,20 +178,21 @@ void Optimizer::step(std::span<const Variable> parameters, std::vector<Tensor> g
   schedules_set_.read([] { return "the optimizer's schedule"; });
   const graph::UnobservedScope unobserved;
   Gradients split = by_rows(parameters, gradients);
-  Changes changes = kept(parameters, gradients, rows);
+  Changes changes = gradient_copies(parameters, gradients, rows);
   gradients = std::move(split.gradients);
   const Update update = update_of(split);
   std::vector<Variable> targets = update.targets;
   for (const Variable& slot : scale_slots()) targets.push_back(slot);
   const std::vector<Tensor> state = values_of(targets);
   Tensor own_rows = rows, due;
-  if (accumulates()) gradients = sum_up(update, gradients, rows, own_rows, due, changes);
+  if (accumulates()) gradients = accumulate_gradients(update, gradients, rows, own_rows, due, changes);
   const auto change = [&](std::span<const Tensor> before) {
     std::vector<Tensor> sums = gradients;
     Tensor total_rows = own_rows;
     if (distributed()) exchange(sums, total_rows);
-    return scales_loss() ? unscaled(update, before, sums, total_rows)
-                         : updated(update, before, sums, sums_rows() ? 1.0 / some(total_rows) : one(), {});
+    return scales_loss()
+               ? update_if_finite(update, before, sums, total_rows)
+               : update_parameters(update, before, sums, sums_rows() ? 1.0 / some(total_rows) : one(), {});
   };
   const std::vector<Tensor> results = accumulates() ? update_if(due, state, change) : change(state);
   for (size_t i = 0; i < targets.size(); ++i) changes.emplace_back(targets[i], results[i]);
@@ -199,8 +200,8 @@ void Optimizer::step(std::span<const Variable> parameters, std::vector<Tensor> g
 }
 
 /// The gradients that are kept; zeros for parameters without a gradient in this step.
-Optimizer::Changes Optimizer::kept(std::span<const Variable> parameters, std::span<const Tensor> gradients,
-                                   const Tensor& rows) const {
+Optimizer::Changes Optimizer::gradient_copies(std::span<const Variable> parameters,
+                                              std::span<const Tensor> gradients, const Tensor& rows) const {
   Changes changes;
   if (!options_.keep_gradients) return changes;
   for (const Entry& entry : entries_) {
@@ -237,9 +238,9 @@ void Optimizer::exchange(std::vector<Tensor>& gradients, Tensor& rows) const {
 
 /// Adds the gradients to the sums of the group of micro-batches and advances its counters. Sets `due` to
 /// whether this is the last micro-batch of the group.
-std::vector<Tensor> Optimizer::sum_up(const Update& update, std::span<const Tensor> gradients,
-                                      const Tensor& rows, Tensor& total_rows, Tensor& due,
-                                      Changes& changes) const {
+std::vector<Tensor> Optimizer::accumulate_gradients(const Update& update, std::span<const Tensor> gradients,
+                                                    const Tensor& rows, Tensor& total_rows, Tensor& due,
+                                                    Changes& changes) const {
   const Tensor phase = phase_;
   const Tensor zero = scalar(0, DType::kI64);
   const Tensor continuing = cast(greater(phase, zero), DType::kF64);  // the first one starts a new sum
@@ -260,10 +261,11 @@ std::vector<Tensor> Optimizer::sum_up(const Update& update, std::span<const Tens
   return after.totals;
 }
 
-/// Calls `updated` with loss scaling, and only if the gradients are finite. The last three of `state` are the
-/// slots of the loss scale.
-std::vector<Tensor> Optimizer::unscaled(const Update& update, std::span<const Tensor> state,
-                                        std::span<const Tensor> gradients, const Tensor& total_rows) const {
+/// Calls `update_parameters` with loss scaling, and only if the gradients are finite. The last three of
+/// `state` are the slots of the loss scale.
+std::vector<Tensor> Optimizer::update_if_finite(const Update& update, std::span<const Tensor> state,
+                                                std::span<const Tensor> gradients,
+                                                const Tensor& total_rows) const {
   const std::span<const Tensor> slots = state.last(3);
   const Tensor squares = square_sum(gradients);
   const Tensor finite = is_finite(squares);
@@ -271,7 +273,7 @@ std::vector<Tensor> Optimizer::unscaled(const Update& update, std::span<const Te
   const Tensor factor = 1.0 / (total_rows.defined() ? scale * some(total_rows) : scale);
   std::vector<Tensor> results =
       update_if(finite, state.first(state.size() - slots.size()), [&](std::span<const Tensor> before) {
-        return updated(update, before, {gradients.begin(), gradients.end()}, factor, squares);
+        return update_parameters(update, before, {gradients.begin(), gradients.end()}, factor, squares);
       });
   for (Tensor& slot : next_scale(options_.loss_scale, finite, slots)) results.push_back(std::move(slot));
   return results;
@@ -279,9 +281,9 @@ std::vector<Tensor> Optimizer::unscaled(const Update& update, std::span<const Te
 
 /// The new contents of the update's targets; `state` holds the current contents. The gradients must still be
 /// multiplied by `factor`; `squares` is their sum of squares if known, otherwise undefined.
-std::vector<Tensor> Optimizer::updated(const Update& update, std::span<const Tensor> state,
-                                       std::vector<Tensor> gradients, Tensor factor,
-                                       const Tensor& squares) const {
+std::vector<Tensor> Optimizer::update_parameters(const Update& update, std::span<const Tensor> state,
+                                                 std::vector<Tensor> gradients, Tensor factor,
+                                                 const Tensor& squares) const {
   const Clipping& clip = options_.clip;
   const bool one_by_one = clip.value > 0 || clip.norm > 0 || options_.noise.eta > 0;
   if (clip.global_norm > 0) {

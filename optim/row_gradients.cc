@@ -55,7 +55,8 @@ RowGradient joined(std::vector<RowGradient> rows, const Variable& parameter) {
 
 /// The rows of `gradient` if the parameter is updated by rows; optimizer.h says when that is the case. Throws
 /// kUnsupported if updating by rows was requested but isn't possible.
-std::vector<RowGradient> Optimizer::rows_of(const Variable& parameter, const Tensor& gradient) const {
+std::vector<RowGradient> Optimizer::row_gradients_of(const Variable& parameter,
+                                                     const Tensor& gradient) const {
   if (parameter.shape().rank() == 0) return {};
   std::vector<RowGradient> rows = ops::row_gradients(gradient);
   const bool same = ops::zero_gradient_changes_nothing(*op_, attributes_);
@@ -94,7 +95,7 @@ Optimizer::Gradients Optimizer::by_rows(std::span<const Variable> parameters,
   std::vector<Variable> tables;
   std::vector<Tensor> sums;
   for (size_t i = 0; i < parameters.size(); ++i) {
-    const std::vector<RowGradient> rows = rows_of(parameters[i], gradients[i]);
+    const std::vector<RowGradient> rows = row_gradients_of(parameters[i], gradients[i]);
     if (rows.empty()) {
       result.parameters.push_back(parameters[i]);
       result.gradients.push_back(gradients[i]);

@@ -95,7 +95,7 @@ struct LossScale {
 };
 
 struct StepOptions {
-  std::vector<ParameterGroup> groups = {};
+  std::vector<ParameterGroup> parameter_groups = {};
   /// Micro-batches per update: their gradients are summed, weighted by rows, and divided once by the number
   /// of all rows. The update is that of the large batch up to rounding, except for random draws (dropout) and
   /// for ops that depend on the whole batch (the moments of batch normalization are those of the
@@ -128,10 +128,9 @@ struct StepOptions {
   /// error, because usually they belong to layers that are missing in the list of parameters.
   bool allow_untrained = false;
   /// Leaves parameters that the loss doesn't depend on and their states unchanged instead of throwing: heads
-  /// that a step doesn't use. Their states are created with the others', and all parameters share the step
-  /// count, and so Adam's bias correction. If micro-batches are accumulated or ranks train together, another
-  /// one may have used these parameters, so they take part with a gradient of zero. Averages are still
-  /// updated.
+  /// that a step doesn't use. Their states are created with the others'. If micro-batches are accumulated or
+  /// ranks train together, another one may have used these parameters, so they take part with a gradient of
+  /// zero. Averages are still updated.
   bool allow_unused = false;
   /// Keeps the gradients of this rank's newest micro-batch, unscaled and before clipping, for inspection
   /// between steps (Optimizer::kept_gradients). This takes memory for all of them, which the arena then can't

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "isochron/apps/compare/diagnosis.h"
@@ -122,8 +123,11 @@ std::string diagnoses_markup(std::span<const ScenarioResult> results) {
 }
 
 std::string memory_markup(const RunReport& report) {
-  const std::string text = memory_cell(report);
-  const bool grows = text.find("growing") != std::string::npos;
+  const std::string text = memory_and_disk_cell(report);
+  const bool grows = std::ranges::any_of(kMemoryAndDisk, [&](const auto& shown) {
+    const observe::SeriesReport* series = report.find_series(shown.series);
+    return series != nullptr && series->verdict && series->verdict->kind == observe::Flatness::kGrowing;
+  });
   return grows ? fmt::format("<span class=\"growing\">{}</span>", text) : text;
 }
 

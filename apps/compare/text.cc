@@ -25,7 +25,7 @@ std::string loops_text(const ScenarioResult& result) {
                     duration_text(per_iteration(loop, report.duration_ns.mean)),
                     duration_text(per_iteration(loop, report.duration_ns.p50)),
                     report.times_slower ? observe::ratio_text(*report.times_slower) : "-",
-                    memory_cell(report), verdict_cell(report.time)});
+                    memory_and_disk_cell(report), verdict_cell(report.time)});
   }
   return observe::aligned_text(rows);
 }
@@ -88,9 +88,9 @@ double least_epoch_work(const Scenario& scenario) {
 
 }  // namespace
 
-std::string memory_cell(const RunReport& report) {
+std::string memory_and_disk_cell(const RunReport& report) {
   std::string text;
-  for (const auto& [name, where] : {std::pair{"rss_bytes", ""}, {"disk_bytes", " on disk"}}) {
+  for (const auto& [name, where] : kMemoryAndDisk) {
     const observe::SeriesReport* series = report.find_series(name);
     if (series == nullptr) continue;
     const std::string_view verdict = series->verdict ? flatness_name(series->verdict->kind) : "";

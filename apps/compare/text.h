@@ -12,8 +12,14 @@ namespace isochron::apps {
 /// the loops' notes and the scenario's tables. Ends with a newline.
 std::string scenario_text(const ScenarioResult& result, const CompareOptions& options);
 
-/// Memory and disk in one cell: "growing +644.00 MB", "growing +16.30 MB on disk".
-std::string memory_cell(const observe::RunReport& report);
+/// The series of a loop's memory and files, and what a cell says after their growth.
+struct ShownSeries {
+  const char* series;
+  const char* where;
+};
+inline constexpr ShownSeries kMemoryAndDisk[] = {{"rss_bytes", ""}, {"disk_bytes", " on disk"}};
+/// Memory and disk in one cell: "growing +644.00 MB, growing +16.30 MB on disk".
+std::string memory_and_disk_cell(const observe::RunReport& report);
 
 /// One row per loop and one column per epoch; each epoch has as many of the document's iterations as the
 /// shortest loop's. A loop without a timed epoch has no row.

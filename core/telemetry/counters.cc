@@ -24,7 +24,7 @@ std::string_view counter_name(Counter counter) {
                                                       "host_copies",
                                                       "host_copy_bytes",
                                                       "plan_switches",
-                                                      "odd_traces",
+                                                      "partial_traces",
                                                       "nodes_made",
                                                       "not_finite",
                                                       "device_bytes_reserved",

@@ -27,7 +27,7 @@ enum class Counter : int {
   kHostCopies,         // tensors ever made by copying the program's numbers
   kHostCopyBytes,      // bytes of these
   kPlanSwitches,       // calls of captured functions ever made with a different plan than the previous call
-  kOddTraces,          // traces ever made for a batch that only has fewer rows than the one before
+  kPartialTraces,      // traces ever made for a batch that only has fewer rows than the one before
   kNodesMade,          // nodes ever added to a graph
   kNotFinite,  // NaN and infinity ever found where the program checked: in item(), in watched variables
   kDeviceBytesReserved,  // bytes held from devices by our allocators

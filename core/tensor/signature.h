@@ -13,7 +13,7 @@ using Signature = std::vector<TensorSpec>;
 
 /// "(f32(32, 10), i64(32))".
 std::string signature_str(std::span<const TensorSpec> signature);
-/// Whether `other` equals `usual` except for fewer rows: an odd last batch.
+/// Whether `other` equals `usual` except for fewer rows: a partial last batch.
 bool has_fewer_rows(const Signature& other, const Signature& usual);
 
 }  // namespace isochron

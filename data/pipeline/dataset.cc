@@ -30,7 +30,7 @@ std::shared_ptr<Recipe> next_stage(const Recipe& recipe) {
 void add_order(Recipe& recipe, OrderStage stage) {
   stage.salt = recipe.order.size();
   stage.rows = recipe.levels.back().rows;
-  stage.odd_rows = recipe.odd_rows;
+  stage.partial_rows = recipe.partial_rows;
   stage.input_size = recipe.size;
   recipe.order.push_back(stage);
 }
@@ -213,7 +213,7 @@ Dataset Dataset::shuffle(int64_t buffer_elems, ShuffleOptions options) const {
           recipe->levels.back().rows, kMaxBufferedRows);
   add_order(*recipe,
             {.kind = whole ? OrderStage::kPermute : OrderStage::kShuffle, .elems = used, .shuffle = options});
-  recipe->odd_is_last = false;
+  recipe->partial_is_last = false;
   if (!whole) recipe->seekable = false;
   return Dataset(std::move(recipe));
 }
@@ -232,7 +232,7 @@ Dataset Dataset::with_batches(int64_t batch_elems, const PaddedBatchOptions& opt
   const char* where = padded ? "padded_batch" : "batch";
   require(batch_elems >= 1, ErrorCode::kInvalidArgument, where, "expected at least 1 element, got {}",
           batch_elems);
-  require(recipe_->odd_rows == 0, ErrorCode::kInvalidArgument, where,
+  require(recipe_->partial_rows == 0, ErrorCode::kInvalidArgument, where,
           "the last element has fewer rows than the others; batch those with drop_remainder first");
   require(recipe_->results().size() == 1, ErrorCode::kInvalidArgument, where,
           "elements have {} different signatures", recipe_->results().size());
@@ -245,11 +245,11 @@ Dataset Dataset::with_batches(int64_t batch_elems, const PaddedBatchOptions& opt
           "nothing is left: {} elements give no batch of {} and the remainder is dropped", size, batch_elems);
   require(size != kUnknown || options.drop_remainder || options.pad_remainder, ErrorCode::kInvalidArgument,
           where,
-          "the number of elements isn't known, so an odd last batch can't be planned; drop_remainder, "
+          "the number of elements isn't known, so a partial last batch can't be planned; drop_remainder, "
           "pad_remainder, or cache() the elements first, which counts them");
   // If a single batch takes all elements, it is the full one.
   const int64_t held = size <= 0 || options.pad_remainder ? batch_elems : std::min(batch_elems, size);
-  const int64_t odd = size < 0 || options.drop_remainder || options.pad_remainder ? 0 : size % held;
+  const int64_t partial = size < 0 || options.drop_remainder || options.pad_remainder ? 0 : size % held;
   Level level;
   level.number = recipe->stages;
   level.batch_elems = held;
@@ -259,7 +259,7 @@ Dataset Dataset::with_batches(int64_t batch_elems, const PaddedBatchOptions& opt
   const Layout row =
       padded ? padded_layout(below.results()[kFull], options, level.padding) : below.results()[kFull];
   level.inputs.push_back(stacked(row, held));
-  if (odd > 0) level.inputs.push_back(stacked(row, odd));
+  if (partial > 0) level.inputs.push_back(stacked(row, partial));
   if (level.marks_valid) {
     require(std::ranges::find(row.names, "valid") == row.names.end(), ErrorCode::kInvalidArgument, where,
             "an element has a tensor 'valid' already; pad_remainder needs the name");
@@ -267,13 +267,13 @@ Dataset Dataset::with_batches(int64_t batch_elems, const PaddedBatchOptions& opt
     level.inputs[kFull].specs.push_back({DType::kBool, {held}});
   }
   level.memory = merged(level.inputs);
-  recipe->odd_rows = odd * below.rows;
+  recipe->partial_rows = partial * below.rows;
   add_order(*recipe, {.kind = OrderStage::kBatch,
                       .elems = held,
                       .drop_remainder = options.drop_remainder,
                       .pad_remainder = options.pad_remainder});
   if (size >= 0) recipe->size = size / held + (size % held > 0 && !options.drop_remainder);
-  recipe->odd_is_last = true;
+  recipe->partial_is_last = true;
   recipe->levels.push_back(std::move(level));
   return Dataset(std::move(recipe));
 }
@@ -288,7 +288,7 @@ Dataset Dataset::repeat(int64_t times) const {
   } else if (recipe->size >= 0) {
     recipe->size = checked_mul(recipe->size, times, "repeat");
   }
-  if (times != 1) recipe->odd_is_last = false;
+  if (times != 1) recipe->partial_is_last = false;
   return Dataset(std::move(recipe));
 }
 
@@ -297,7 +297,7 @@ Dataset Dataset::take(int64_t elems) const {
   auto recipe = next_stage(*recipe_);
   add_order(*recipe, {.kind = OrderStage::kTake, .elems = elems});
   if (recipe->size == kInfinite || elems < recipe->size) {
-    if (recipe->odd_is_last) drop_odd(*recipe);
+    if (recipe->partial_is_last) drop_partial(*recipe);
     recipe->size = elems;
   }
   return Dataset(std::move(recipe));
@@ -323,7 +323,8 @@ Dataset Dataset::shard(int64_t shards, int64_t index, int64_t block) const {
   add_order(*recipe, {.kind = OrderStage::kShard, .elems = shards, .index = index, .block = block});
   if (recipe->size >= 0) {
     const Sharding sharding{shards, index, block};
-    if (recipe->odd_is_last && recipe->odd_rows > 0 && !sharding.takes(recipe->size - 1)) drop_odd(*recipe);
+    if (recipe->partial_is_last && recipe->partial_rows > 0 && !sharding.takes(recipe->size - 1))
+      drop_partial(*recipe);
     recipe->size = sharding.elems_of(recipe->size);
   }
   return Dataset(std::move(recipe));

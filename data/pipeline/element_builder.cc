@@ -146,12 +146,12 @@ const Element& ElementBuilder::stack(std::span<const int64_t> indices, const Pos
   }
   const bool full = level_.marks_valid || elems == level_.batch_elems;
   const bool planned =
-      full || (level_.inputs.size() > kOdd && level_.inputs[kOdd].specs[0].shape[0] == elems);
+      full || (level_.inputs.size() > kPartial && level_.inputs[kPartial].specs[0].shape[0] == elems);
   require(planned, ErrorCode::kShapeMismatch, "batch",
           "a batch of {} elements instead of {}; the number of elements that the source yields differs from "
           "its size()",
           elems, level_.batch_elems);
-  const Layout& layout = level_.inputs[full ? kFull : kOdd];
+  const Layout& layout = level_.inputs[full ? kFull : kPartial];
   if (!layout.fixed()) {
     stack_ragged(indices, position);
     return memory_.element();
@@ -280,7 +280,7 @@ void ElementBuilder::place(const Element& child, int64_t index, std::span<const 
   }
 }
 
-/// Pads an odd batch with zeros and marks them in its last tensor.
+/// Pads a partial batch with zeros and marks them in its last tensor.
 void ElementBuilder::mark_valid(int64_t elems) {
   const Element& batch = memory_.element();
   for (int i = 0; i < batch.size(); ++i) {

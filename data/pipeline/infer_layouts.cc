@@ -46,7 +46,7 @@ class SampleIndices {
   const ElementSlots* slots() const { return recipe_.stream ? &slots_ : nullptr; }
   std::vector<int64_t> indices_of(size_t form) {
     const bool batched = recipe_.levels.size() > 1;
-    const int64_t rows = batched && form == kOdd ? recipe_.odd_rows : recipe_.levels.back().rows;
+    const int64_t rows = batched && form == kPartial ? recipe_.partial_rows : recipe_.levels.back().rows;
     if (recipe_.rows) return first_rows(rows, recipe_.rows->rows());
     const std::vector<Layout>& forms = recipe_.levels.back().inputs;
     ElementBuffer& buffer = slots_.at(number_).buffer;
@@ -76,12 +76,12 @@ std::vector<Layout> declared_results(const Recipe& recipe, const Layout& declare
   const Level& level = recipe.levels.back();
   std::vector<Layout> results;
   for (size_t form = 0; form < level.inputs.size(); ++form) {
-    // The declared layout is that of a full element; an odd batch has a different first extent.
+    // The declared layout is that of a full element; a partial batch has a different first extent.
     Layout& result = results.emplace_back(declared);
-    if (recipe.levels.size() == 1 || form != kOdd) continue;
+    if (recipe.levels.size() == 1 || form != kPartial) continue;
     for (TensorSpec& spec : result.specs) {
       if (spec.shape.rank() > 0 && spec.shape[0] == level.batch_elems) {
-        spec.shape[0] = level.inputs[kOdd].specs[0].shape[0];
+        spec.shape[0] = level.inputs[kPartial].specs[0].shape[0];
       }
     }
   }
@@ -156,10 +156,10 @@ const Element& first_element(const std::shared_ptr<const Recipe>& recipe, std::u
   return *first;
 }
 
-void drop_odd(Recipe& recipe) {
-  recipe.odd_rows = 0;
+void drop_partial(Recipe& recipe) {
+  recipe.partial_rows = 0;
   Level& level = recipe.levels.back();
-  if (level.inputs.size() <= kOdd || recipe.levels.size() == 1) return;
+  if (level.inputs.size() <= kPartial || recipe.levels.size() == 1) return;
   level.inputs.resize(1);
   for (MapStage& map : level.maps) map.results.resize(1);
 }

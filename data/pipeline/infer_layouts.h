@@ -24,7 +24,7 @@ Layout padded_layout(const Layout& layout, const PaddedBatchOptions& options, st
 const Element& first_element(const std::shared_ptr<const Recipe>& recipe, std::unique_ptr<Loader>& loader,
                              std::string_view where);
 
-/// Leaves no odd batch.
-void drop_odd(Recipe& recipe);
+/// Leaves no partial batch.
+void drop_partial(Recipe& recipe);
 
 }  // namespace isochron::data

@@ -20,7 +20,7 @@ constexpr int64_t kNothing = 1, kUnderWay = 2, kSharding = 3, kShardUnderWay = 4
 
 constexpr const char* kWhere = "dataset state";
 
-uint64_t fingerprint_of(const Recipe& recipe, std::span<const OrderStage> order, int64_t odd_rows) {
+uint64_t fingerprint_of(const Recipe& recipe, std::span<const OrderStage> order, int64_t partial_rows) {
   Fingerprint print;
   print.add(recipe.rows ? recipe.rows->rows() : int64_t{-1});
   print.add(recipe.rows ? recipe.rows->fingerprint() : recipe.stream->fingerprint());
@@ -38,7 +38,7 @@ uint64_t fingerprint_of(const Recipe& recipe, std::span<const OrderStage> order,
   }
   const bool batched = recipe.levels.size() > 1;
   print.add((batched ? recipe.results()[kFull] : merged(recipe.results())).str());
-  if (odd_rows > 0) print.add(odd_rows);
+  if (partial_rows > 0) print.add(partial_rows);
   return print.value();
 }
 
@@ -46,7 +46,7 @@ uint64_t fingerprint_of(const Recipe& recipe, std::span<const OrderStage> order,
 uint64_t state_fingerprint(const Recipe& recipe) {
   if (!last_sharding(recipe)) return fingerprint(recipe);
   const OrderStage& shard = recipe.order.back();
-  return fingerprint_of(recipe, std::span(recipe.order).first(recipe.order.size() - 1), shard.odd_rows);
+  return fingerprint_of(recipe, std::span(recipe.order).first(recipe.order.size() - 1), shard.partial_rows);
 }
 
 /// A place in the order of the dataset before its last sharding.
@@ -154,7 +154,9 @@ std::exception_ptr restored_error(StateReader& state) {
 
 }  // namespace
 
-uint64_t fingerprint(const Recipe& recipe) { return fingerprint_of(recipe, recipe.order, recipe.odd_rows); }
+uint64_t fingerprint(const Recipe& recipe) {
+  return fingerprint_of(recipe, recipe.order, recipe.partial_rows);
+}
 
 std::string Loader::state() {
   const std::optional<Sharding> sharding = last_sharding(*recipe_);

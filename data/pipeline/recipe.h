@@ -35,13 +35,13 @@ struct Level {
   Layout memory;                     // large enough for any of them: extents that differ are kAnyExtent
   bool padded = false;               // smaller tensors are filled up with `padding`
   std::vector<double> padding = {};  // one number per tensor
-  bool marks_valid = false;  // an odd batch is padded, too, and the last tensor marks the valid elements
+  bool marks_valid = false;  // a partial batch is padded, too, and the last tensor marks the valid elements
   std::vector<MapStage> maps = {};
 
   const std::vector<Layout>& results() const { return maps.empty() ? inputs : maps.back().results; }
 };
 
-inline constexpr size_t kFull = 0, kOdd = 1;  // forms of a batch
+inline constexpr size_t kFull = 0, kPartial = 1;  // forms of a batch
 
 /// A stage that acts on the order of elements.
 struct OrderStage {
@@ -53,10 +53,10 @@ struct OrderStage {
   bool pad_remainder = false;
   bool passes_are_epochs = false;  // for a repeat of known size: Position counts its passes as epochs
   ShuffleOptions shuffle = {};
-  uint64_t salt = 0;       // place among these stages: keeps apart shuffles that share a seed
-  int64_t rows = 1;        // source rows in a full element of the input
-  int64_t odd_rows = 0;    // in an odd one; 0 where there is none
-  int64_t input_size = 0;  // elements of the input per epoch, kInfinite or kUnknown
+  uint64_t salt = 0;         // place among these stages: keeps apart shuffles that share a seed
+  int64_t rows = 1;          // source rows in a full element of the input
+  int64_t partial_rows = 0;  // in a partial one; 0 where there is none
+  int64_t input_size = 0;    // elements of the input per epoch, kInfinite or kUnknown
 };
 
 struct Recipe {
@@ -66,15 +66,15 @@ struct Recipe {
 
   std::vector<OrderStage> order;
   std::vector<Level> levels;
-  int stages = 1;              // so far, the source included
-  int64_t size = 0;            // elements per epoch, kInfinite or kUnknown
-  int64_t odd_rows = 0;        // source rows in the odd last batch; 0 without one
-  bool odd_is_last = true;     // the odd batch is the last of the epoch and occurs once
-  bool seekable = true;        // the order can seek to any element directly
-  int64_t prefetch_elems = 0;  // 0: made on the calling thread; kAutotune
-  int64_t workers = 1;         // threads that make elements ahead, or kAutotune
-  bool deterministic = true;   // elements come in order, however many workers
-  Device device;               // that elements are copied to from page-locked memory; the CPU: none
+  int stages = 1;               // so far, the source included
+  int64_t size = 0;             // elements per epoch, kInfinite or kUnknown
+  int64_t partial_rows = 0;     // source rows in the partial last batch; 0 without one
+  bool partial_is_last = true;  // the partial batch is the last of the epoch and occurs once
+  bool seekable = true;         // the order can seek to any element directly
+  int64_t prefetch_elems = 0;   // 0: made on the calling thread; kAutotune
+  int64_t workers = 1;          // threads that make elements ahead, or kAutotune
+  bool deterministic = true;    // elements come in order, however many workers
+  Device device;                // that elements are copied to from page-locked memory; the CPU: none
 
   const std::vector<Layout>& results() const { return levels.back().results(); }
 };

@@ -330,11 +330,11 @@ void require_alike(std::span<const Dataset> datasets) {
 std::pair<Layout, Layout> zipped_forms(const Recipe& recipe, int64_t size) {
   const std::vector<Layout>& forms = recipe.results();
   if (forms.size() == 1) return {forms[0], forms[0]};
-  if (recipe.odd_rows == 0 || !recipe.odd_is_last || recipe.size < 0 || size < 0) {
+  if (recipe.partial_rows == 0 || !recipe.partial_is_last || recipe.size < 0 || size < 0) {
     const Layout any = merged(forms);
     return {any, any};
   }
-  return {forms[kFull], forms[recipe.size == size ? kOdd : kFull]};
+  return {forms[kFull], forms[recipe.size == size ? kPartial : kFull]};
 }
 
 /// All different layouts of the datasets' elements.

@@ -270,7 +270,7 @@ std::string CapturedFunction::Impl::unplanned_text(const Signature& signature) c
   }
   return fmt::format(
       "signature {} was not planned before sealing (planned: {}); prepare() it, or pad or drop "
-      "the odd batch",
+      "the partial batch",
       signature_str(signature), newest ? signature_str(newest->signature) : "none");
 }
 
@@ -387,7 +387,7 @@ std::span<const Tensor> CapturedFunction::call(std::span<const Tensor* const> ar
     Signature signature;
     for (const Tensor* argument : arguments) signature.push_back(argument->spec());
     require(!impl.sealed, ErrorCode::kSealed, impl.options.name, "{}", impl.unplanned_text(signature));
-    if (impl.newest && has_fewer_rows(signature, impl.newest->signature)) count(Counter::kOddTraces, 1);
+    if (impl.newest && has_fewer_rows(signature, impl.newest->signature)) count(Counter::kPartialTraces, 1);
     kept = impl_;
     call = Impl::add_kept(kept, signature);
   }

@@ -15,7 +15,7 @@ constexpr auto kBelow = Condition::kBelow;
 constexpr std::string_view kOpsAdded = "ops added in the loop";
 constexpr std::string_view kOneByOne = "ops run one by one";
 constexpr std::string_view kRetraced = "retraced for new signatures";
-constexpr std::string_view kOddBatch = "the odd last batch";
+constexpr std::string_view kPartialBatch = "the partial last batch";
 constexpr std::string_view kHistory = "retained losses or history";
 constexpr std::string_view kLists = "metrics kept in lists";
 constexpr std::string_view kHooks = "hooks that pile up";
@@ -52,7 +52,7 @@ constexpr std::string_view kOfUnbounded[] = {kHistory,     kLists,   kHeapFragme
                                              kAllocations, kRetries, kSwapping,      kStarvation};
 constexpr std::string_view kOfOpsAdded[] = {kHistory, kLists,    kHeapFragments, kFaults, kAllocations,
                                             kRetries, kSwapping, kRetraced,      kLogs};
-constexpr std::string_view kOfOddBatch[] = {kRetraced, kFaults, kAllocations, kLogs};
+constexpr std::string_view kOfPartialBatch[] = {kRetraced, kFaults, kAllocations, kLogs};
 constexpr std::string_view kOfRetracing[] = {kFaults, kAllocations, kLists, kHeapFragments, kLogs};
 constexpr std::string_view kOfHistory[] = {kLists,       kHooks,   kHeapFragments, kFaults,
                                            kAllocations, kRetries, kSwapping};
@@ -76,7 +76,7 @@ constexpr CatalogueEntry kCatalogue[] = {
     {kOpsAdded, kOfOpsAdded},
     {kOneByOne},
     {kRetraced, kOfRetracing},
-    {kOddBatch, kOfOddBatch},
+    {kPartialBatch, kOfPartialBatch},
     {kHistory, kOfHistory},
     {kLists, kOfLists},
     {kHooks, kOfHooks, Phase::kCallbacks},
@@ -148,15 +148,15 @@ constexpr CauseRule kRules[] = {
      "start a new tape each step, or stop the gradient at the loop's carried value",
      kTimeGrows | kMemoryGrows,
      {{{"tape_entries.drives_time", kAtLeast, 0.3}}}},
-    {kOddBatch,
+    {kPartialBatch,
      "plan it beforehand: capture(fn, batches.signatures()); or pad it, or drop the remainder",
      kAlways,
-     {{{"odd_traces.gained", kAtLeast, 1}, {"traces.period", kAtLeast, 2}}}},
-    {kOddBatch,
+     {{{"partial_traces.gained", kAtLeast, 1}, {"traces.period", kAtLeast, 2}}}},
+    {kPartialBatch,
      "plan it beforehand: capture(fn, batches.signatures()); or pad it, or drop the remainder",
      kAlways,
-     {{{"odd_traces.gained", kAtLeast, 1}, {"traces.per_iteration", kBelow, 0.01}}}},
-    {kOddBatch,
+     {{{"partial_traces.gained", kAtLeast, 1}, {"traces.per_iteration", kBelow, 0.01}}}},
+    {kPartialBatch,
      "pad it, or drop the remainder",
      kAlways,
      {{{"spikes.plan_period", kAtLeast, 2}, {"spikes.plan_share", kAtLeast, 0.05}}}},
@@ -535,7 +535,7 @@ bool brings_along(std::string_view root, std::string_view other) {
 }
 
 bool owns_spikes(std::string_view cause, Phase phase, SpikeWork work) {
-  if (work == SpikeWork::kPlans) return cause == kOddBatch || cause == kRetraced;
+  if (work == SpikeWork::kPlans) return cause == kPartialBatch || cause == kRetraced;
   // What keeps growing makes the pool grow.
   if (work == SpikeWork::kTookMemory) return brings_along(cause, kAllocations);
   return entry_of(cause).spikes_of == phase;

@@ -68,7 +68,7 @@ class Ranks : public testing::TestWithParam<Mpi> {
   TempFolder folder_;
 };
 
-/// Covers dropout, an odd last batch, a last update with one batch for four ranks, and numbers of batches
+/// Covers dropout, a partial last batch, a last update with one batch for four ranks, and numbers of batches
 /// that don't divide evenly among the ranks.
 constexpr const char* kDigits = "digits --epochs 2 --threads 1 --deterministic --exact-sums";
 

@@ -21,7 +21,7 @@ using observe::RunReport;
 constexpr std::string_view kOpsAdded = "ops added in the loop";
 constexpr std::string_view kOneByOne = "ops run one by one";
 constexpr std::string_view kRetraced = "retraced for new signatures";
-constexpr std::string_view kOddBatch = "the odd last batch";
+constexpr std::string_view kPartialBatch = "the partial last batch";
 
 /// Adds two nodes in each iteration, and plans and runs the whole graph again.
 RunReport nodes_added() {
@@ -131,14 +131,14 @@ RunReport captured_in_the_loop() {
   });
 }
 
-/// Epochs of `steps` batches, the last of `odd` rows. If there is room for one plan only, the two plans evict
-/// each other.
-RunReport odd_batch(int64_t steps, int64_t odd, size_t max_plans, const Extent& extent) {
+/// Epochs of `steps` batches, the last of `partial` rows. If there is room for one plan only, the two plans
+/// evict each other.
+RunReport partial_batch(int64_t steps, int64_t partial, size_t max_plans, const Extent& extent) {
   constexpr int64_t kRows = 32;
   Regression problem(steps * kRows);
   auto step = capture([&](const Tensor& x, const Tensor& y) { return problem.train(x, y); },
                       {.name = "train_step", .max_plans = max_plans});
-  auto batches = problem.rows().take((steps - 1) * kRows + odd).batch(kRows);
+  auto batches = problem.rows().take((steps - 1) * kRows + partial).batch(kRows);
   auto at = batches.begin();
   return run_loop(
       [&](Recorder& recorder, int64_t) {
@@ -154,10 +154,10 @@ RunReport odd_batch(int64_t steps, int64_t odd, size_t max_plans, const Extent& 
       extent);
 }
 
-RunReport odd_batch_drives_out() { return odd_batch(25, 8, 1, {}); }
-RunReport odd_batch_of_long_epochs() { return odd_batch(120, 31, 1, {.least = 1000}); }
+RunReport partial_batch_drives_out() { return partial_batch(25, 8, 1, {}); }
+RunReport partial_batch_of_long_epochs() { return partial_batch(120, 31, 1, {.least = 1000}); }
 /// Traced in the middle of the run, once.
-RunReport odd_batch_unprepared() { return odd_batch(900, 5, 16, {.warmup = 20, .least = 3000}); }
+RunReport partial_batch_unprepared() { return partial_batch(900, 5, 16, {.warmup = 20, .least = 3000}); }
 
 }  // namespace
 
@@ -170,9 +170,9 @@ std::vector<Planted> planted_graph() {
       {kRetraced, "another number of rows in each step", rows_change},
       {kRetraced, "sequences of many lengths", lengths_change},
       {kRetraced, "the function captured in the loop", captured_in_the_loop},
-      {kOddBatch, "room for one plan, 25 steps an epoch", odd_batch_drives_out},
-      {kOddBatch, "room for one plan, 120 steps an epoch", odd_batch_of_long_epochs},
-      {kOddBatch, "not planned beforehand", odd_batch_unprepared}};
+      {kPartialBatch, "room for one plan, 25 steps an epoch", partial_batch_drives_out},
+      {kPartialBatch, "room for one plan, 120 steps an epoch", partial_batch_of_long_epochs},
+      {kPartialBatch, "not planned beforehand", partial_batch_unprepared}};
 }
 
 }  // namespace isochron::causes

@@ -276,7 +276,7 @@ TEST(RowUpdates, ClippingLossScaleGroupsSchedulesAndAveragesTakeThemAsAnyGradien
   ParameterGroup group;
   group.holds = [](const Variable&) { return true; };
   group.learning_rate_factor = 0.25;
-  same({.groups = {group}});
+  same({.parameter_groups = {group}});
 }
 
 TEST(RowUpdates, GradientsScaledByHandStayRows) {
@@ -398,12 +398,12 @@ TEST(RowUpdates, WhatNeedsTheWholeGradientGetsItOrRefuses) {
   ParameterGroup tables;
   tables.holds = [](const Variable& parameter) { return parameter.name() == "table"; };
   tables.weight_decay = 0.1;
-  const StepOptions decaying{.groups = {tables}};
+  const StepOptions decaying{.parameter_groups = {tables}};
   EXPECT_EQ(run(Adagrad({.step = decaying})).to_vector(), dense(Adagrad({.step = decaying})).to_vector());
   EXPECT_ERROR(run(Adam({.step = decaying})), ErrorCode::kUnsupported, "weight decay changes all rows");
   tables.weight_decay = 0;
   AdamWOptions spared;
-  spared.step.groups = {tables};
+  spared.step.parameter_groups = {tables};
   Adam adam({.epsilon = 1e-8, .epsilon_after_correction = true});
   EXPECT_EQ(run(AdamW(spared)).to_vector(), run(std::move(adam)).to_vector());
 }

@@ -40,8 +40,8 @@ TEST(ParameterGroups, LearnAtTheirOwnRateAndDecay) {
   Three three;
   Sgd sgd({.learning_rate = 0.5,
            .weight_decay = {.rate = 0.25},
-           .step = {.groups = {{.holds = is_bias, .weight_decay = 0.0},
-                               {.holds = is_head, .learning_rate_factor = 0.5}}}});
+           .step = {.parameter_groups = {{.holds = is_bias, .weight_decay = 0.0},
+                                         {.holds = is_head, .learning_rate_factor = 0.5}}}});
   sgd.apply(three.parameters(), three.gradients(1));
   EXPECT_EQ(three.firsts(), (std::vector<double>{1 - 0.125 - 0.5, 1 - 0.5, 1 - 0.0625 - 0.25}));
 }
@@ -50,8 +50,8 @@ TEST(ParameterGroups, TheFirstThatHoldsAParameterHasIt) {
   Three three;
   const auto any = [](const Variable&) { return true; };
   Sgd sgd({.learning_rate = 1,
-           .step = {.groups = {{.holds = is_bias, .learning_rate_factor = 0},
-                               {.holds = any, .learning_rate_factor = 0.25}}}});
+           .step = {.parameter_groups = {{.holds = is_bias, .learning_rate_factor = 0},
+                                         {.holds = any, .learning_rate_factor = 0.25}}}});
   sgd.apply(three.parameters(), three.gradients(1));
   EXPECT_EQ(three.firsts(), (std::vector<double>{0.75, 1, 0.75}));
 }
@@ -63,7 +63,7 @@ TEST(ParameterGroups, ScaleTheRateOfEveryOptimizer) {
     const auto any = [](const Variable&) { return true; };
     options.learning_rate = rate;
     options.weight_decay = {.rate = 0.1};
-    options.step.groups = {{.holds = any, .learning_rate_factor = factor}};
+    options.step.parameter_groups = {{.holds = any, .learning_rate_factor = factor}};
     return [p, options](auto make) {
       Optimizer optimizer = make(options);
       for (int i = 1; i <= 5; ++i)
@@ -281,8 +281,8 @@ TEST(StepOptions, RejectsWrongOnes) {
   EXPECT_ERROR(Sgd({.step = {.clip = {.norm = -1}}}), ErrorCode::kInvalidArgument, "clipping limit");
   EXPECT_ERROR(Sgd({.step = {.noise = {.eta = -1}}}), ErrorCode::kInvalidArgument, "eta");
   EXPECT_ERROR(Sgd({.step = {.ema_decay = 1}}), ErrorCode::kInvalidArgument, "ema_decay");
-  EXPECT_ERROR(Sgd({.step = {.groups = {{}}}}), ErrorCode::kInvalidArgument, "holds");
-  EXPECT_ERROR(Sgd({.step = {.groups = {{.holds = is_bias, .learning_rate_factor = -1}}}}),
+  EXPECT_ERROR(Sgd({.step = {.parameter_groups = {{}}}}), ErrorCode::kInvalidArgument, "holds");
+  EXPECT_ERROR(Sgd({.step = {.parameter_groups = {{.holds = is_bias, .learning_rate_factor = -1}}}}),
                ErrorCode::kInvalidArgument, "factor");
   EXPECT_ERROR(Sgd({.weight_decay = {.rate = -1}}), ErrorCode::kInvalidArgument, "weight decay");
   EXPECT_ERROR(Adafactor({.clip_threshold = 0}), ErrorCode::kInvalidArgument, "clip_threshold");

@@ -290,17 +290,17 @@ TEST(TrainedParameters, GroupsAndFiltersMustHoldForSome) {
     return std::vector<Tensor>(parameters.size(), ones({2}));
   };
   const auto named = [](std::string name) { return [name](const Variable& p) { return p.name() == name; }; };
-  Sgd misspelt({.step = {.groups = {{.holds = named("left")}, {.holds = named("rigth")}}}});
+  Sgd misspelt({.step = {.parameter_groups = {{.holds = named("left")}, {.holds = named("rigth")}}}});
   EXPECT_ERROR(misspelt.apply(heads.all(), gradients_of(heads.all())), ErrorCode::kInvalidArgument,
                "parameter group 1 holds none of the 3 parameters (the first is 'body'); fix");
-  Sgd hidden({.step = {.groups = {{.holds = named("left")}, {.holds = named("left")}}}});
+  Sgd hidden({.step = {.parameter_groups = {{.holds = named("left")}, {.holds = named("left")}}}});
   EXPECT_ERROR(hidden.prepare(heads.all()), ErrorCode::kInvalidArgument, "earlier groups already hold all");
   AdamW decay({.weight_decay = {.rate = 0.1, .applies = named("kernel")}});
   EXPECT_ERROR(decay.prepare(heads.all()), ErrorCode::kInvalidArgument,
                "applies to none of the 3 parameters");
   EXPECT_EQ(decay.state_bytes(), 0u);
   Sgd good({.weight_decay = {.rate = 0.1, .applies = named("body")},
-            .step = {.groups = {{.holds = named("right")}}}});
+            .step = {.parameter_groups = {{.holds = named("right")}}}});
   heads.right.set_trainable(false);
   good.apply(heads.all(), gradients_of(heads.all()));  // that of a frozen one holds something too
   EXPECT_EQ(good.step_count(), 1);

@@ -78,7 +78,7 @@ TEST(TrainerAccumulation, CallsOfSeveralStepsAreOfOneClassEach) {
     return recorder.classes();
   };
   EXPECT_EQ(classes(2, 1, 5), (std::vector<int>{0})) << "10 full batches";
-  EXPECT_EQ(classes(2, 1, 16), (std::vector<int>{0, 1})) << "the odd batch is the second of its call";
+  EXPECT_EQ(classes(2, 1, 16), (std::vector<int>{0, 1})) << "the partial batch is the second of its call";
   EXPECT_EQ(classes(4, 1, 5), (std::vector<int>{0, 1})) << "4, 4, 2";
   EXPECT_EQ(classes(2, 2, 5), (std::vector<int>{0})) << "each updates once, in its second step";
   EXPECT_EQ(classes(2, 4, 5), (std::vector<int>{0, 2})) << "the second of two updates, in its second step";

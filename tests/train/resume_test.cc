@@ -33,7 +33,7 @@ using testing::IsEmpty;
 using testing::SizeIs;
 
 constexpr int kAllEpochs = 4;
-constexpr int64_t kStepsAnEpoch = 6;  // the last of an odd batch
+constexpr int64_t kStepsAnEpoch = 6;  // the last of a partial batch
 
 /// Everything that a training has state in: dropout, batch normalization, Adam, a schedule in the step,
 /// shuffled batches made ahead, metrics, early stopping that keeps the best weights, a plateau.

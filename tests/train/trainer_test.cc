@@ -154,7 +154,7 @@ TEST(Trainer, LearnsALineInMixedPrecision) {
   for (const Variable& variable : f.model.parameters()) EXPECT_EQ(variable.dtype(), DType::kF32);
 }
 
-TEST(Trainer, PlansTheOddBatchAheadAndTracesNoMore) {
+TEST(Trainer, PlansThePartialBatchAheadAndTracesNoMore) {
   Fixture f;
   auto batches = f.line.batches();
   f.trainer.fit(batches, quiet(3));
@@ -170,7 +170,7 @@ TEST(Trainer, TheEpochsLossIsTheMeanOverItsRows) {
   auto whole = f.line.rows().batch(kRows);
   const double loss = f.trainer.fit(batches, quiet(1)).last()["loss"];
   const Results all = f.trainer.evaluate(whole);
-  EXPECT_NEAR(loss, all["loss"], 1e-6 * all["loss"]) << "the odd batch of 2 weighs 2 rows";
+  EXPECT_NEAR(loss, all["loss"], 1e-6 * all["loss"]) << "the partial batch of 2 weighs 2 rows";
 }
 
 TEST(LossTally, WeighsRowsThatTheLosssDtypeCantCount) {
@@ -198,7 +198,7 @@ TEST(Trainer, AStepAllocatesNothing) {
   EXPECT_EQ(recorder.totals().heap_allocations, 0);
 }
 
-TEST(Trainer, RecordsPhasesAndTheOddBatchAsAClass) {
+TEST(Trainer, RecordsPhasesAndThePartialBatchAsAClass) {
   Fixture f;
   auto batches = f.line.batches();
   observe::Recorder recorder;
@@ -308,7 +308,7 @@ TEST(Trainer, EvaluatesAndPredictsWithoutDropout) {
   const std::vector<double> p = predictions.to_vector(), y = line.targets.to_vector();
   double squares = 0;
   for (size_t i = 0; i < p.size(); ++i) squares += (p[i] - y[i]) * (p[i] - y[i]);
-  EXPECT_NEAR(squares / kRows, first, 1e-5 * first) << "rows in order, the odd batch included";
+  EXPECT_NEAR(squares / kRows, first, 1e-5 * first) << "rows in order, the partial batch included";
   EXPECT_NE(trainer.fit(batches, quiet(1)).last()["loss"], first) << "training drops";
   auto none = line.rows()
                   .filter([](const Tensor&, const Tensor&) { return false; })

@@ -12,10 +12,6 @@
 namespace isochron::train {
 namespace {
 
-double rows_of(const data::Element& batch) {
-  return static_cast<double>(batch[0].rank() > 0 ? std::max<int64_t>(batch[0].extent(0), 1) : 1);
-}
-
 /// The weights of a batch's samples, (N) of `dtype`; undefined when all count alike.
 Tensor weights_of_samples(const data::Element& batch, const SampleWeighting& weighting,
                           const Tensor& prediction) {
@@ -70,7 +66,8 @@ BatchFunctions supervised(nn::Module& model, Loss loss, optim::Optimizer& optimi
       .train =
           [forward, weighting, &model, &optimizer](const data::Element& batch) {
             const Tensor value = forward(batch, weighting);
-            optimizer.minimize(value, model.parameters(), rows_of(batch));
+            optimizer.minimize(value, model.parameters(),
+                               static_cast<double>(std::max<int64_t>(batch_rows(batch), 1)));
             return value;
           },
       .evaluate = [forward, of_samples](const data::Element& batch) { return forward(batch, of_samples); },

@@ -19,6 +19,9 @@
 
 namespace isochron::train {
 
+/// The rows of a batch: the first extent of its first tensor, 1 where that is a single number.
+inline int64_t batch_rows(const data::Element& batch) { return batch[0].rank() > 0 ? batch[0].extent(0) : 1; }
+
 /// One metric of a run. `metric` sets what to compare; a metric that a custom step updates needs no
 /// `update`.
 struct NamedMetric {

@@ -98,10 +98,10 @@ History Trainer::Fit::run() {
   if (parallel_ != nullptr && recorder_ != nullptr) rank_record_.emplace(*recorder_, parallel_->group());
   first_epoch_ = run_.epoch + (epoch_done_ ? 1 : 0);
   // Planning is warm-up, and so is the first epoch if another follows.
-  if (fresh_recorder_) seal();
+  if (fresh_recorder_) seal_recorder();
   warm_ = first_epoch_ >= options_.epochs;
   watch_numbers();
-  if (options_.enforce_sealed) seal_.emplace();
+  if (options_.enforce_sealed) memory_seal_.emplace();
   try {
     if (resumed) {
       callbacks_.finish_saves(resumed->document, epoch_done_ ? SavePoint::kEpoch : SavePoint::kStep);
@@ -141,7 +141,7 @@ void Trainer::Fit::watch_numbers() {
   numerics_.keep_snapshots(variables(), [this] { return at_ ? data_state() : std::string(); });
 }
 
-void Trainer::Fit::seal() {
+void Trainer::Fit::seal_recorder() {
   if (rank_record_) rank_record_->end_warmup();
   if (baseline_.empty()) return recorder_->seal();
   try {
@@ -189,7 +189,7 @@ void Trainer::Fit::begin_epoch() {
   adopt_stop_of_other_ranks();
   if (options_.traced.warm_up && run_.epoch > first_epoch_) trace_.stop();
   if (recorder_ != nullptr && run_.epoch == first_epoch_ + 1 && recorder_->totals().warmup_iterations == 0) {
-    seal();
+    seal_recorder();
     warm_ = true;
   }
   trainer_.reset_tallies();
@@ -219,7 +219,8 @@ void Trainer::Fit::train_steps() {
     trace_.begin_call();
     run_iteration();
     const bool traced = trace_.end_call();
-    if (traced && options_.traced.warm_up && first_epoch_ >= options_.epochs && fresh_recorder_) seal();
+    if (traced && options_.traced.warm_up && first_epoch_ >= options_.epochs && fresh_recorder_)
+      seal_recorder();
     if (run_.interrupted) return;
     if (counted_ && !counted_out() && *at_ == std::default_sentinel) begin_data();
   }
@@ -237,15 +238,15 @@ void Trainer::Fit::run_iteration() {
   // The dataset is now one batch ahead of the training, unless the epoch is over.
   if (!fetch_due_) half_done_ = "the change to the next batch";
   if (options_.after_iteration) options_.after_iteration();
-  if (seal_) seal_->check("fit", run_.total_steps);
+  if (memory_seal_) memory_seal_->check("fit", run_.total_steps);
   half_done_ = {};
 }
 
 Seal* Trainer::Fit::enforced_seal() {
-  if (!seal_) return nullptr;
+  if (!memory_seal_) return nullptr;
   const bool warm =
       run_.epoch > first_epoch_ || (options_.epochs <= first_epoch_ && run_.step >= options_.report_every);
-  return warm ? &*seal_ : nullptr;
+  return warm ? &*memory_seal_ : nullptr;
 }
 
 /// One iteration: the steps of one call, then the fetch of the next batch. Checkpoints are saved between the
@@ -255,9 +256,9 @@ void Trainer::Fit::train_and_fetch() {
   const bool timed = recorder_ == nullptr || recorder_->timed();
   const int64_t began_ns = timed ? now_ns() : 0;
   int64_t steps = 0, updates = 0;
-  bool odd = false;
+  bool partial = false;
   for (;;) {
-    odd = odd || !(*at_)->has(full_);
+    partial = partial || !(*at_)->has(full_);
     updates += train_step() ? 1 : 0;
     if (rank_record_) rank_record_->after_step();
     if (++steps == options_.steps_per_call || counted_out() || last_common_step()) break;
@@ -265,7 +266,7 @@ void Trainer::Fit::train_and_fetch() {
     if (*at_ == std::default_sentinel) break;
   }
   const int64_t trained_ns = timed ? now_ns() : 0;
-  if (recorder_ != nullptr) recorder_->set_class(step_class(steps, updates, odd));
+  if (recorder_ != nullptr) recorder_->set_class(step_class(steps, updates, partial));
   // Of several ranks, all must be here, and no update half done.
   const bool common = run_.ranks == 1 || (run_.step <= parallel_->common_steps() && summed_ == 0);
   if (common) {
@@ -285,10 +286,10 @@ void Trainer::Fit::train_and_fetch() {
   }
 }
 
-/// 0: the usual call; 1: one with an odd batch, or cut short; 2: one that updates more often than others,
+/// 0: the usual call; 1: one with a partial batch, or cut short; 2: one that updates more often than others,
 /// where micro-batches are accumulated.
-int Trainer::Fit::step_class(int64_t steps, int64_t updates, bool odd) const {
-  if (odd || steps < options_.steps_per_call) return 1;
+int Trainer::Fit::step_class(int64_t steps, int64_t updates, bool partial) const {
+  if (partial || steps < options_.steps_per_call) return 1;
   const optim::Optimizer* optimizer = trainer_.functions_.optimizer;
   return updates > 0 && updates > steps / optimizer->accumulate() ? 2 : 0;
 }

@@ -46,7 +46,7 @@ class Trainer::Fit final : public SavableRun {
   std::string data_state() const;
 
   void watch_numbers();
-  void seal();
+  void seal_recorder();
   void epochs();
   void begin_epoch();
   void train_epoch();
@@ -55,7 +55,7 @@ class Trainer::Fit final : public SavableRun {
   void train_and_fetch();
   /// Null during warm-up, and if FitOptions::enforce_sealed isn't set.
   Seal* enforced_seal();
-  int step_class(int64_t steps, int64_t updates, bool odd) const;
+  int step_class(int64_t steps, int64_t updates, bool partial) const;
   bool train_step();
   void begin_data();
   void fetch();
@@ -120,7 +120,7 @@ class Trainer::Fit final : public SavableRun {
   NamedVariables weights_, variables_, tallies_;
   NumericsCheck numerics_;
   std::optional<DataParallel::Part> validation_;  // this rank's
-  std::optional<Seal> seal_;                      // if FitOptions::enforce_sealed is set
+  std::optional<Seal> memory_seal_;               // if FitOptions::enforce_sealed is set
   std::optional<RankRecord> rank_record_;
 };
 

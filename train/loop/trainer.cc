@@ -12,8 +12,6 @@
 namespace isochron::train {
 namespace {
 
-int64_t batch_rows(const data::Element& batch) { return batch[0].rank() > 0 ? batch[0].extent(0) : 1; }
-
 void require_finite_pass(const data::Dataset& dataset, std::string_view where) {
   require(dataset.size() != data::kInfinite, ErrorCode::kInvalidArgument, where,
           "the dataset has no end; limit a pass with take()");

@@ -1,6 +1,6 @@
 // Trainer: the loop around a captured step. Everything that a batch needs (forward, backward, update, loss
-// and metrics) is captured and planned for all signatures of the data before step one, so the odd last batch
-// costs no spike; a step allocates nothing; loss and metrics stay on the device.
+// and metrics) is captured and planned for all signatures of the data before step one, so the partial last
+// batch costs no spike; a step allocates nothing; loss and metrics stay on the device.
 //
 //   train::Trainer trainer(model, nn::mean_squared_error, optimizer);
 //   const train::History history = trainer.fit(batches, {.epochs = 10, .validation_data = validation});
@@ -53,7 +53,7 @@ struct FitOptions {
   std::vector<Callback*> callbacks = {};  // the same on all ranks that train together
   /// Records this fit. One iteration is one call of `steps_per_call` steps, with the phases data_wait,
   /// compute, callbacks, checkpoint and log, and with ranks communication and rank_wait. Step classes: 0: a
-  /// normal iteration; 1: one with an odd batch, or cut short by the end of an epoch or of a pass; 2: with
+  /// normal iteration; 1: one with a partial batch, or cut short by the end of an epoch or of a pass; 2: with
   /// gradient accumulation, one that updates more often than the others. The recorder is sealed after the
   /// first epoch if more epochs follow and it isn't sealed yet.
   observe::Recorder* recorder = nullptr;

@@ -34,10 +34,15 @@ class LibraryConvolution final : public Kernel {
   onednn::BoundPrimitive primitive_;
 };
 
-/// The algorithms for a call, in the order that the rule prefers. Our own loops handle the calls that the
-/// library doesn't support.
-enum Way : size_t { kTiles, kPlain, kBlocked, kWinograd, kPortable };
-constexpr std::string_view kTimedWays[] = {"tiles", "nhwc", "blocked", "winograd"};
+/// The algorithms for a call, in the order that the rule prefers.
+enum Algorithm : size_t {
+  kOwnWinograd,      // backends/cpu/convolution/winograd.h
+  kDirectNhwc,       // oneDNN's direct convolution on tensors as they are
+  kDirectBlocked,    // the same in oneDNN's blocked layouts
+  kLibraryWinograd,  // oneDNN's
+  kOwnLoops,         // for the calls that the library doesn't support
+};
+constexpr std::string_view kTimed[] = {"winograd", "nhwc", "blocked", "onednn_winograd"};
 
 /// The library's dims of a tensor: batch, channels, then space. A single spatial axis is passed as two, the
 /// first with extent 1.
@@ -78,7 +83,7 @@ struct LibraryTypes {
 
 /// A call in oneDNN's terms: our layouts, and those that the primitive may choose itself.
 struct LibraryCallSpec {
-  LibraryCallSpec(const ConvolutionShape& s, Way way, bool with_bias, const LibraryTypes& types)
+  LibraryCallSpec(const ConvolutionShape& s, Algorithm algorithm, bool with_bias, const LibraryTypes& types)
       : bias(with_bias) {
     const memory::dims x_dims = with_space({s.batch, s.channels}, s, &WindowAxis::input);
     const memory::dims y_dims = with_space({s.batch, s.outputs}, s, &WindowAxis::output);
@@ -86,8 +91,8 @@ struct LibraryCallSpec {
     const auto chosen = memory::format_tag::any;
     x = memory::desc(x_dims, types.x, ours);
     y = memory::desc(y_dims, types.y, ours);
-    x_asked = way == kPlain ? x : memory::desc(x_dims, types.x, chosen);
-    y_asked = way == kPlain ? y : memory::desc(y_dims, types.y, chosen);
+    x_asked = algorithm == kDirectNhwc ? x : memory::desc(x_dims, types.x, chosen);
+    y_asked = algorithm == kDirectNhwc ? y : memory::desc(y_dims, types.y, chosen);
     kernel = kernel_desc(s, types.kernel);
     kernel_asked = memory::desc(kernel.dims(), types.kernel, chosen);
     bias_desc =
@@ -97,15 +102,15 @@ struct LibraryCallSpec {
     for (int64_t& distance : dilation) --distance;  // the library counts the elements in between
     before = with_space({}, s, &WindowAxis::before);
     after = with_space({}, s, &WindowAxis::after);
-    algorithm =
-        way == kWinograd ? dnnl::algorithm::convolution_winograd : dnnl::algorithm::convolution_direct;
+    library_algorithm = algorithm == kLibraryWinograd ? dnnl::algorithm::convolution_winograd
+                                                      : dnnl::algorithm::convolution_direct;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   }
 
   bool bias;
   memory::desc x, y, kernel, x_asked, y_asked, kernel_asked, bias_desc;
   memory::dims stride, dilation, before, after;
-  dnnl::algorithm algorithm;
+  dnnl::algorithm library_algorithm;
   dnnl::primitive_attr attributes;
 };
 
@@ -117,9 +122,9 @@ using Made = std::optional<BoundPrimitive>;
 bool worthless(const char* implementation) { return std::strncmp(implementation, "ref", 3) == 0; }
 
 dnnl::convolution_forward::primitive_desc forward_desc(const LibraryCallSpec& c) {
-  const dnnl::convolution_forward::desc desc(dnnl::prop_kind::forward_training, c.algorithm, c.x_asked,
-                                             c.kernel_asked, c.bias_desc, c.y_asked, c.stride, c.dilation,
-                                             c.before, c.after);
+  const dnnl::convolution_forward::desc desc(dnnl::prop_kind::forward_training, c.library_algorithm,
+                                             c.x_asked, c.kernel_asked, c.bias_desc, c.y_asked, c.stride,
+                                             c.dilation, c.before, c.after);
   return {desc, c.attributes, onednn::cpu_engine()};
 }
 
@@ -135,7 +140,7 @@ Made make_forward(const LibraryCallSpec& c, int threads) {
 }
 
 Made make_input_gradient(const LibraryCallSpec& c, const LibraryCallSpec& forward, int threads) {
-  const dnnl::convolution_backward_data::desc asked(c.algorithm, c.x_asked, c.kernel_asked, c.y_asked,
+  const dnnl::convolution_backward_data::desc asked(c.library_algorithm, c.x_asked, c.kernel_asked, c.y_asked,
                                                     c.stride, c.dilation, c.before, c.after);
   const dnnl::convolution_backward_data::primitive_desc desc(asked, c.attributes, onednn::cpu_engine(),
                                                              forward_desc(forward));
@@ -148,8 +153,9 @@ Made make_input_gradient(const LibraryCallSpec& c, const LibraryCallSpec& forwar
 }
 
 Made make_weight_gradient(const LibraryCallSpec& c, const LibraryCallSpec& forward, int threads) {
-  const dnnl::convolution_backward_weights::desc asked(c.algorithm, c.x_asked, c.kernel_asked, c.bias_desc,
-                                                       c.y_asked, c.stride, c.dilation, c.before, c.after);
+  const dnnl::convolution_backward_weights::desc asked(c.library_algorithm, c.x_asked, c.kernel_asked,
+                                                       c.bias_desc, c.y_asked, c.stride, c.dilation, c.before,
+                                                       c.after);
   const dnnl::convolution_backward_weights::primitive_desc desc(asked, c.attributes, onednn::cpu_engine(),
                                                                 forward_desc(forward));
   if (worthless(desc.impl_info_str())) return {};
@@ -176,21 +182,21 @@ bool library_counts(const ConvolutionShape& s) {
 }
 
 /// The primitive that computes a call by one algorithm; empty if the library has none for it.
-Made make_primitive(ConvolutionPass pass, const ConvolutionShape& s, Way way, bool bias, int threads,
-                    const LibraryTypes& types) {
-  constexpr int64_t kWinogradChannels =
-      16;  // its transforms don't pay below (10 times slower on one channel)
-  if (way == kWinograd && std::min(s.channels, s.outputs) < kWinogradChannels) return {};
+Made make_primitive(ConvolutionPass pass, const ConvolutionShape& s, Algorithm algorithm, bool bias,
+                    int threads, const LibraryTypes& types) {
+  // With fewer channels its transforms don't pay (10 times slower on one channel).
+  constexpr int64_t kWinogradChannels = 16;
+  if (algorithm == kLibraryWinograd && std::min(s.channels, s.outputs) < kWinogradChannels) return {};
   if (!library_counts(s)) return {};
   onednn::use_threads(threads);
   onednn::require_room("convolution");
   try {
-    const LibraryCallSpec spec(s, way, bias, types);
+    const LibraryCallSpec spec(s, algorithm, bias, types);
     if (pass == ConvolutionPass::kForward) return make_forward(spec, threads);
     // The library derives a backward pass from a forward one, whose tensors are all of one dtype.
     LibraryTypes forward_types;
     if (types.half()) forward_types = {kHalf, kHalf, kHalf};
-    const LibraryCallSpec forward(s, way, bias, forward_types);
+    const LibraryCallSpec forward(s, algorithm, bias, forward_types);
     if (pass == ConvolutionPass::kInputGradient) return make_input_gradient(spec, forward, threads);
     return make_weight_gradient(spec, forward, threads);
   } catch (const dnnl::error& error) {
@@ -199,14 +205,14 @@ Made make_primitive(ConvolutionPass pass, const ConvolutionShape& s, Way way, bo
   }
 }
 
-std::unique_ptr<Kernel> make_kernel(ConvolutionPass pass, const ConvolutionShape& s, Way way, bool bias,
-                                    DType dtype, int threads) {
-  if (way == kTiles) return make_winograd(pass, s, bias, threads);
-  if (way == kPortable && is_depthwise(s)) {
+std::unique_ptr<Kernel> make_kernel(ConvolutionPass pass, const ConvolutionShape& s, Algorithm algorithm,
+                                    bool bias, DType dtype, int threads) {
+  if (algorithm == kOwnWinograd) return make_winograd(pass, s, bias, threads);
+  if (algorithm == kOwnLoops && is_depthwise(s)) {
     return prepare_depthwise_convolution(pass, s, bias, dtype, threads);
   }
-  if (way == kPortable) return prepare_plain_convolution(pass, s, bias, dtype, threads);
-  Made made = make_primitive(pass, s, way, bias, threads, {});
+  if (algorithm == kOwnLoops) return prepare_plain_convolution(pass, s, bias, dtype, threads);
+  Made made = make_primitive(pass, s, algorithm, bias, threads, {});
   return made ? std::make_unique<LibraryConvolution>(std::move(*made)) : nullptr;
 }
 
@@ -215,10 +221,11 @@ std::unique_ptr<Kernel> choose_depthwise(ConvolutionPass pass, const Convolution
                                          const KernelRequest& request, int threads,
                                          const std::function<std::unique_ptr<Kernel>(size_t)>& make) {
   const bool library_first = s.planar() && s.group_outputs() == 1 && pass != ConvolutionPass::kWeightGradient;
-  const Way ways[] = {library_first ? kPlain : kPortable, library_first ? kPortable : kPlain};
+  const Algorithm algorithms[] = {library_first ? kDirectNhwc : kOwnLoops,
+                                  library_first ? kOwnLoops : kDirectNhwc};
   const std::string_view names[] = {library_first ? "nhwc" : "depthwise",
                                     library_first ? "depthwise" : "nhwc"};
-  return choose_kernel(request, threads, names, [&](size_t i) { return make(ways[i]); });
+  return choose_kernel(request, threads, names, [&](size_t i) { return make(algorithms[i]); });
 }
 
 }  // namespace
@@ -229,13 +236,13 @@ std::unique_ptr<Kernel> prepare_convolution(ConvolutionPass pass, const Convolut
       pass == ConvolutionPass::kForward ? request.inputs.size() == 3 : request.outputs.size() == 2;
   const DType dtype = request.inputs[0].dtype;
   const int threads = shape.products() >= kThreadedProducts ? request.threads : 1;
-  const auto make = [&](size_t way) {
-    return make_kernel(pass, shape, static_cast<Way>(way), bias, dtype, threads);
+  const auto make = [&](size_t algorithm) {
+    return make_kernel(pass, shape, static_cast<Algorithm>(algorithm), bias, dtype, threads);
   };
-  if (dtype == DType::kF64 || shape.products() < kLibraryProducts) return make(kPortable);
+  if (dtype == DType::kF64 || shape.products() < kLibraryProducts) return make(kOwnLoops);
   if (is_depthwise(shape)) return choose_depthwise(pass, shape, request, threads, make);
-  std::unique_ptr<Kernel> kernel = choose_kernel(request, threads, kTimedWays, make);
-  return kernel ? std::move(kernel) : make(kPortable);
+  std::unique_ptr<Kernel> kernel = choose_kernel(request, threads, kTimed, make);
+  return kernel ? std::move(kernel) : make(kOwnLoops);
 }
 
 std::unique_ptr<Kernel> prepare_half_convolution(ConvolutionPass pass, const ConvolutionShape& shape,
@@ -256,12 +263,12 @@ std::unique_ptr<Kernel> prepare_half_convolution(ConvolutionPass pass, const Con
                                                            : &LibraryTypes::kernel;
     types.*of_result = memory::data_type::f32;
   }
-  constexpr std::string_view kWays[] = {"tiles", "nhwc", "blocked", "f32"};
-  return choose_kernel(request, threads, kWays, [&](size_t way) -> std::unique_ptr<Kernel> {
-    if (way == kTiles) return make_winograd(pass, shape, bias, threads, {operands, result});
-    if (way > kBlocked) return graph::prepare_through_f32(request);
+  constexpr std::string_view kNames[] = {"winograd", "nhwc", "blocked", "f32"};
+  return choose_kernel(request, threads, kNames, [&](size_t algorithm) -> std::unique_ptr<Kernel> {
+    if (algorithm == kOwnWinograd) return make_winograd(pass, shape, bias, threads, {operands, result});
+    if (algorithm > kDirectBlocked) return graph::prepare_through_f32(request);
     if (!multiplies_in(operands)) return nullptr;
-    Made made = make_primitive(pass, shape, static_cast<Way>(way), bias, threads, types);
+    Made made = make_primitive(pass, shape, static_cast<Algorithm>(algorithm), bias, threads, types);
     return made ? std::make_unique<LibraryConvolution>(std::move(*made)) : nullptr;
   });
 }

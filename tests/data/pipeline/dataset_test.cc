@@ -66,7 +66,7 @@ std::vector<double> sorted(std::vector<double> values) {
   return values;
 }
 
-TEST(Dataset, BatchesRowsInOrderAndEndsWithTheOddOne) {
+TEST(Dataset, BatchesRowsInOrderAndEndsWithThePartialOne) {
   auto batches = from_tensor_slices(features(10), labels(10)).batch(4);
   EXPECT_EQ(batches.size(), 3);
   EXPECT_THAT(epoch_values(batches),
@@ -201,14 +201,14 @@ TEST(Shuffle, KeepsItsOrderWhenNotReshuffled) {
 TEST(Shuffle, OfBatchesMovesWholeBatches) {
   auto batches = from_tensor_slices(features(10), labels(10)).batch(4).shuffle(3, {.seed = 1});
   const std::set<std::vector<double>> expected{{0, 1, 2, 3}, {4, 5, 6, 7}, {8, 9}};
-  std::set<size_t> places_of_odd;
+  std::set<size_t> places_of_partial;
   for (int epoch = 0; epoch < 20; ++epoch) {
     const auto order = epoch_values(batches);
     EXPECT_EQ(std::set(order.begin(), order.end()), expected);
-    places_of_odd.insert(
+    places_of_partial.insert(
         static_cast<size_t>(std::ranges::find(order, std::vector<double>{8, 9}) - order.begin()));
   }
-  EXPECT_EQ(places_of_odd.size(), 3u);
+  EXPECT_EQ(places_of_partial.size(), 3u);
 }
 
 TEST(Repeat, ShufflesEachPassAnewAndBatchesAcrossPasses) {
@@ -229,7 +229,7 @@ TEST(Repeat, ShufflesEachPassAnewAndBatchesAcrossPasses) {
 TEST(Repeat, WithoutEndGoesOnUntilTheLoopStops) {
   auto batches = from_tensor_slices(features(3), labels(3)).repeat().batch(2).prefetch(2);
   EXPECT_EQ(batches.size(), kInfinite);
-  EXPECT_EQ(batches.signatures().size(), 1u) << "no odd batch ever";
+  EXPECT_EQ(batches.signatures().size(), 1u) << "no partial batch ever";
   std::vector<double> seen;
   for (auto& [x, y] : batches) {
     for (double value : y.to_vector()) seen.push_back(value);
@@ -245,7 +245,7 @@ TEST(TakeAndSkip, CutTheOrder) {
   EXPECT_THAT(flat(epoch_values(middle)), ElementsAre(2, 3, 4, 5, 6));
   EXPECT_THAT(flat(epoch_values(middle)), ElementsAre(2, 3, 4, 5, 6)) << "in every epoch";
   auto whole = rows.batch(4).take(2);
-  EXPECT_EQ(whole.signatures().size(), 1u) << "the odd batch is cut off";
+  EXPECT_EQ(whole.signatures().size(), 1u) << "the partial batch is cut off";
   EXPECT_EQ(flat(epoch_values(whole)).size(), 8u);
   EXPECT_EQ(rows.batch(4).skip(2).signatures().size(), 2u);
   auto more = rows.take(99);

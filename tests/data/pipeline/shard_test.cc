@@ -108,8 +108,9 @@ TEST(Shard, AllTogetherGiveTheDataset) {
             for (Dataset& part : parts) {
               got.push_back(epoch_of(part));
               EXPECT_EQ(part.size(), std::ssize(got.back()));
-              const bool odd = !got.back().empty() && got.back().back().size() != expected[0][0].size();
-              EXPECT_EQ(part.signatures().size(), odd ? 2u : 1u) << "only the shard that has the odd batch";
+              const bool partial = !got.back().empty() && got.back().back().size() != expected[0][0].size();
+              EXPECT_EQ(part.signatures().size(), partial ? 2u : 1u)
+                  << "only the shard that has the partial batch";
             }
             ASSERT_EQ(together(got, block), expected[epoch]) << "epoch " << epoch;
           }

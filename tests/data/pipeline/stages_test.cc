@@ -408,7 +408,7 @@ TEST(Zip, JoinsElementsUntilOneEnds) {
   EXPECT_ERROR(zip({{"a", rows(1)}, {"a", rows(1)}}), ErrorCode::kInvalidArgument, "twice");
 }
 
-TEST(Zip, OfBatchesKnowsTheOddOne) {
+TEST(Zip, OfBatchesKnowsThePartialOne) {
   const auto forms = [](const Dataset& dataset) {
     std::vector<std::string> texts;
     for (const Signature& form : dataset.signatures()) {

@@ -58,18 +58,18 @@ template <typename Step>
 void expect_still(Step& step) {
   const Tensor x = full({32, 20}, 0.5);
   const Tensor y = full({32, 1}, 1.0);
-  const Tensor odd_x = full({7, 20}, 0.25);
-  const Tensor odd_y = full({7, 1}, 1.0);
+  const Tensor partial_x = full({7, 20}, 0.25);
+  const Tensor partial_y = full({7, 1}, 1.0);
   double first = 0;
   double last = 0;
   first = step(x, y).template item<double>();
-  step(odd_x, odd_y);
+  step(partial_x, partial_y);
   std::array<int64_t, std::size(kStill)> before{};
   for (size_t i = 0; i < before.size(); ++i) before[i] = counter_value(kStill[i]);
   const int64_t allocations = heap_allocations();
   for (int i = 0; i < kSteps; ++i) {
     last = step(x, y).template item<double>();
-    step(odd_x, odd_y);
+    step(partial_x, partial_y);
   }
   const int64_t made = heap_allocations() - allocations;
   EXPECT_EQ(made, 0) << "allocations in " << kSteps << " pairs of steps";

@@ -113,7 +113,7 @@ TEST(CapturedFunction, SealedRefusesTheUnseenSignatureAndShowsBoth) {
   step.seal();
   EXPECT_TRUE(step.sealed());
   EXPECT_EQ(step(zeros({32})).elems(), 32);
-  EXPECT_EQ(step(zeros({5})).elems(), 5) << "the odd last batch was prepared";
+  EXPECT_EQ(step(zeros({5})).elems(), 5) << "the partial last batch was prepared";
   EXPECT_EQ(step.traces().size(), 2u);
   EXPECT_ERROR(step(zeros({6})), ErrorCode::kSealed,
                "(f32(6)) was not planned before sealing (planned: (f32(5)))");

@@ -35,7 +35,7 @@ TEST(Training, TheTenLineTrainStepRunsAsWritten) {
     for (auto& [x, y] : batches) step(x, y);
 
   EXPECT_EQ(optimizer.step_count(), 10 * 32);
-  EXPECT_EQ(step.plan_count(), 2u);  // full batches and the odd last one
+  EXPECT_EQ(step.plan_count(), 2u);  // full batches and the partial last one
   EXPECT_LT(nn::mean_squared_error(model(features), targets).item<double>(),
             0.5 * mean(square(targets)).item<double>());
 }

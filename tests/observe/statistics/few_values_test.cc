@@ -162,6 +162,10 @@ TEST(FewValues, AStepThatIsTakenBackIsNoGrowth) {
     EXPECT_NE(up, Flatness::kGrowing) << begin << " to " << end;
     EXPECT_NE(up, Flatness::kShrinking) << begin << " to " << end;
   }
+  std::vector<double> after_warmup = with_other_level(60, 34, 54, 1.33);
+  for (size_t i = 0; i < 6; ++i)
+    after_warmup[i] /= 1.5;  // so that the end is above the beginning all the same
+  EXPECT_NE(judge_few_values(after_warmup).kind, Flatness::kGrowing);
 }
 
 TEST(FewValues, ADipOrARiseAtTheBeginningIsNoStep) {
