@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "isochron/core/base/error.h"
 #include "isochron/core/telemetry/event.h"
@@ -23,14 +24,13 @@ AveragedWeights::AveragedWeights(Optimizer& optimizer) : live_(optimizer.average
 }
 
 void AveragedWeights::keep() {
-  if (pairs_.empty()) return;
+  if (std::exchange(kept_, true)) return;
   for (const auto& [parameter, average] : pairs_) average.assign(parameter.tensor());
-  pairs_.clear();
   live_.set(live_.value() - 1);
 }
 
 AveragedWeights::~AveragedWeights() {
-  if (pairs_.empty()) return;
+  if (kept_) return;
   live_.set(live_.value() - 1);
   try {
     exchange();

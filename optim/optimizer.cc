@@ -54,9 +54,10 @@ void check_gradient(const Variable& parameter, const Tensor& gradient) {
        gradient.spec().str());
 }
 
-/// Zeros, which take no memory of their own in a capture.
+/// Zeros, which take no memory of their own in a capture: -0 + x is x for every x, but 0 + x isn't x for
+/// x = -0.
 Tensor no_change(const TensorSpec& spec) {
-  const Tensor zero = scalar(0, spec.dtype);
+  const Tensor zero = scalar(-0.0, spec.dtype);
   return spec.shape.rank() == 0 ? zero : broadcast_to(zero, spec.shape);
 }
 
@@ -182,6 +183,8 @@ void Optimizer::check_options() const {
         options_.ema_decay);
 }
 
+bool Optimizer::counts_missed() const { return ops::update_reads_step(*op_); }
+
 void Optimizer::require_here() const {
   require(step_.defined(), ErrorCode::kInvalidArgument, "optimizer",
           "it was moved from; use the one that it was moved to");
@@ -205,7 +208,7 @@ void Optimizer::minimize(const Tensor& loss, std::span<const Variable> parameter
           "the loss was not recorded, so it has no gradient; compute it in a captured function or under a "
           "GradientTape");
   // Must come before the loss scale is read, because prepare() moves it to the device.
-  if (scales_loss() && !trainable.front().device().is_cpu()) prepare(parameters);
+  if (scales_loss() && entries_.empty() && !trainable.front().device().is_cpu()) prepare(parameters);
   std::vector<Tensor> sources(trainable.begin(), trainable.end());
   std::vector<Tensor> others;
   if (!options_.allow_untrained) others = others_behind(loss, parameters);
@@ -258,11 +261,7 @@ void Optimizer::apply_nothing(std::span<const Variable> parameters) {
   require(sums_rows(), ErrorCode::kInvalidArgument, "optimizer",
           "there is nothing to take part in: one process updates at every step");
   std::vector<Tensor> nothing;
-  for (const Variable& parameter : parameters) {
-    // -0 + x is x for every x, but 0 + x isn't x for x = -0.
-    const Tensor zero = scalar(-0.0, parameter.dtype());
-    nothing.push_back(parameter.shape().rank() == 0 ? zero : broadcast_to(zero, parameter.shape()));
-  }
+  for (const Variable& parameter : parameters) nothing.push_back(no_change(parameter.spec()));
   apply_sums(parameters, nothing, scalar(0, DType::kF64));
 }
 
@@ -291,7 +290,7 @@ void Optimizer::apply_sums(std::span<const Variable> parameters, std::span<const
         "the loss doesn't depend on parameter '{}'; freeze it with set_trainable(false), leave it out, or "
         "set allow_unused in the step options",
         parameter.name());
-    if (missing && !sums_rows()) continue;
+    if (missing && !distributed()) continue;  // another rank may use it
     used.push_back(parameter);
     checked.push_back(missing ? Tensor() : gradients[i]);
     if (!missing) check_gradient(parameter, gradients[i]);
@@ -300,16 +299,31 @@ void Optimizer::apply_sums(std::span<const Variable> parameters, std::span<const
           "the loss depends on none of the {} trainable parameters", trainable.size());
   const bool first = entries_.empty();
   try {
-    prepare(parameters);
+    if (first) prepare(parameters);
     for (size_t i = 0; i < trainable.size(); ++i) static_cast<void>(entry_of(trainable[i], i));
+    std::vector<bool> uses(entries_.size());
+    for (size_t i = 0; i < used.size(); ++i)
+      uses[static_cast<size_t>(&entry_of(used[i], i) - entries_.data())] = true;
+    if (accumulates()) {  // other micro-batches may use the others: all in one order
+      std::vector<Tensor> of_entries(entries_.size());
+      for (size_t i = 0; i < used.size(); ++i)
+        of_entries[static_cast<size_t>(&entry_of(used[i], i) - entries_.data())] = checked[i];
+      checked = std::move(of_entries);
+      used = this->parameters();
+    }
     for (size_t i = 0; i < used.size(); ++i) {
       if (!checked[i].defined()) checked[i] = no_change(used[i].spec());
+      require(
+          used[i].dtype() == used[0].dtype(), ErrorCode::kDtypeMismatch, "optimizer",
+          "parameter '{}' is {}, but '{}' is {}; an update takes one dtype: make both layers of the same, or "
+          "use an optimizer for each",
+          used[i].name(), dtype_name(used[i].dtype()), used[0].name(), dtype_name(used[0].dtype()));
     }
-    step(used, std::move(checked), rows);
+    step(used, std::move(checked), uses, rows);
   } catch (...) {
     if (first) {  // rejected parameters don't belong to the optimizer
       entries_.clear();
-      missed_.reset();
+      participation_.reset();
     }
     throw;
   }
@@ -338,13 +352,17 @@ void Optimizer::check_filters(std::span<const Variable> parameters) const {
 
 void Optimizer::prepare(std::span<const Variable> parameters) {
   require_here();
-  const std::vector<Variable> trainable = trainable_of(parameters);
-  if (!entries_.empty()) return;
-  check_filters(parameters);
+  std::vector<Variable> added;
+  for (const Variable& parameter : trainable_of(parameters)) {
+    if (std::ranges::find(entries_, parameter, &Entry::parameter) == entries_.end())
+      added.push_back(parameter);
+  }
+  if (added.empty()) return;
+  if (entries_.empty()) check_filters(parameters);
   const graph::EagerScope eager;
   const auto unnamed = [](const Tensor& initial) { return Variable(initial, "", false); };
   std::vector<Entry> entries;
-  for (const Variable& parameter : trainable) {
+  for (const Variable& parameter : added) {
     Entry entry{parameter, {}, {}, {}, {}};
     for (size_t k = 0; k < states_.size(); ++k) {
       const Shape shape = ops::update_state_shape(*op_, parameter.shape(), k);
@@ -356,9 +374,14 @@ void Optimizer::prepare(std::span<const Variable> parameters) {
     if (options_.keep_gradients) entry.gradient = Variable(zero(), parameter.name(), false);
     entries.push_back(std::move(entry));
   }
-  entries_ = std::move(entries);
-  if (ops::update_reads_step(*op_)) missed_.emplace(entries_.size());
-  const Device device = trainable.front().device();
+  if (!entries_.empty() && participation_) {
+    participation_->add(added.size(), step_count());
+  } else if (counts_missed() || accumulates()) {
+    participation_.emplace(added.size());
+  }
+  entries_.insert(entries_.end(), entries.begin(), entries.end());
+  prepared_.set(std::ssize(entries_));
+  const Device device = added.front().device();
   require(!distributed() || device.is_cpu(), ErrorCode::kUnsupported, "optimizer",
           "{} ranks can train only on CPUs, but the parameters live on {}; to train on a device, start one "
           "process",
@@ -374,7 +397,7 @@ graph::Attributes Optimizer::attributes_for(std::span<const Variable> parameters
   for (const Variable& parameter : parameters) {
     const ParameterGroup* group = group_of(parameter);
     rate_factors.push_back(group ? group->learning_rate_factor : 1);
-    weight_decays.push_back(decay_of(parameter));
+    weight_decays.push_back(adds_l2() ? 0 : decay_of(parameter));
   }
   graph::Attributes attributes = attributes_;
   const auto set = [&](std::string_view name, std::vector<double> numbers, double usual) {
@@ -392,6 +415,12 @@ double Optimizer::decay_of(const Variable& parameter) const {
   return !weight_decay_.applies.defined() || weight_decay_.applies(parameter) ? weight_decay_.rate : 0;
 }
 
+bool Optimizer::adds_l2() const {
+  const auto decays = [](const ParameterGroup& group) { return group.weight_decay.value_or(0) > 0; };
+  return weight_decay_.l2 &&
+         (weight_decay_.rate > 0 || std::ranges::any_of(options_.parameter_groups, decays));
+}
+
 const ParameterGroup* Optimizer::group_of(const Variable& parameter) const {
   for (const ParameterGroup& group : options_.parameter_groups) {
     if (group.holds(parameter)) return &group;
@@ -406,8 +435,8 @@ const Optimizer::Entry& Optimizer::entry_of(const Variable& parameter, size_t hi
   require(
       found != entries_.end(), ErrorCode::kInvalidArgument, "optimizer",
       "parameter '{}' was not among the {} that the first step updated: it was left out then, or frozen, "
-      "or its layer is made anew within a captured function; call prepare() with all parameters before you "
-      "freeze some, make layers outside of captured functions, or make a new optimizer",
+      "or its layer is made anew within a captured function; add it by prepare(), or make layers outside of "
+      "captured functions",
       parameter.name(), entries_.size());
   return *found;
 }
@@ -422,6 +451,17 @@ void Optimizer::set_learning_rate(double learning_rate) {
   require_between_steps("set_learning_rate",
                         ", or compute the rate in ops and assign it to learning_rate_slot()");
   learning_rate_.assign(full({}, learning_rate, DType::kF64));
+}
+
+void Optimizer::set_learning_rate_factor(size_t group, double factor) {
+  require_between_steps("set_learning_rate_factor", "");
+  std::vector<ParameterGroup>& groups = options_.parameter_groups;
+  require(group < groups.size(), ErrorCode::kOutOfRange, "set_learning_rate_factor",
+          "there is no parameter group {}; the optimizer has {}", group, groups.size());
+  require(std::isfinite(factor) && factor >= 0, ErrorCode::kInvalidArgument, "set_learning_rate_factor",
+          "the factor must be finite and >= 0, got {}", factor);
+  if (std::exchange(groups[group].learning_rate_factor, factor) == factor) return;
+  schedules_set_.set(schedules_set_.value() + 1);
 }
 
 void Optimizer::set_schedule(Schedule schedule) {
@@ -473,113 +513,6 @@ int64_t Optimizer::skipped_steps() const {
 std::vector<Variable> Optimizer::scale_slots() const {
   if (!scales_loss()) return {};
   return {loss_scale_, clean_updates_, skipped_};
-}
-
-std::vector<Variable> Optimizer::parameters() const {
-  require_here();
-  std::vector<Variable> result;
-  for (const Entry& entry : entries_) result.push_back(entry.parameter);
-  return result;
-}
-
-std::vector<Variable> Optimizer::kept_gradients() const {
-  require_here();
-  name_slots();
-  std::vector<Variable> result;
-  for (const Entry& entry : entries_) {
-    if (entry.gradient.defined()) result.push_back(entry.gradient);
-  }
-  return result;
-}
-
-/// Names the slots after their parameters, which a module may have renamed since.
-void Optimizer::name_slots() const {
-  std::set<std::string> names;
-  for (const Entry& entry : entries_) {
-    const std::string& parameter = entry.parameter.name();
-    const auto name = [&](const Variable& slot, std::string_view what) {
-      std::string unique = fmt::format("{}/{}", parameter, what);
-      for (int n = 2; !names.insert(unique).second; ++n) unique = fmt::format("{}_{}/{}", parameter, n, what);
-      if (slot.name() != unique) slot.rename(std::move(unique));
-    };
-    for (size_t k = 0; k < entry.states.size(); ++k) name(entry.states[k], states_[k].name);
-    for (size_t k = 0; k < entry.sums.size(); ++k)
-      name(entry.sums[k], k == 0 ? "gradient_sum" : fmt::format("gradient_sum_{}", k));
-    if (entry.average.defined()) name(entry.average, "average");
-    if (entry.gradient.defined() && entry.gradient.name() != parameter) entry.gradient.rename(parameter);
-  }
-}
-
-std::vector<Variable> Optimizer::state() const {
-  require_here();
-  name_slots();
-  std::vector<Variable> result = {learning_rate_, step_};
-  if (accumulates()) result.insert(result.end(), {phase_, rows_, flush_});
-  for (const Variable& slot_of_scale : scale_slots()) result.push_back(slot_of_scale);
-  if (missed_) result.push_back(missed_->counts());
-  for (const Entry& entry : entries_) {
-    result.insert(result.end(), entry.states.begin(), entry.states.end());
-    result.insert(result.end(), entry.sums.begin(), entry.sums.end());
-    if (entry.average.defined()) result.push_back(entry.average);
-  }
-  return result;
-}
-
-std::vector<std::pair<std::string, std::string>> Optimizer::choices() const {
-  std::string groups = "none";
-  for (const ParameterGroup& group : options_.parameter_groups) {
-    groups = (&group == &options_.parameter_groups.front() ? "" : groups + ", ") +
-             fmt::format("learning rate times {}", group.learning_rate_factor);
-    if (group.weight_decay) groups += fmt::format(" and weight decay {}", *group.weight_decay);
-  }
-  return {{"rule", fmt::format("{} {}", op_->name, attributes_.str())},
-          {"initial learning rate", schedule_.constant() ? fmt::format("{}", schedule_.at(0)) : "a schedule"},
-          {"weight decay", fmt::format("{}", weight_decay_.rate)},
-          {"parameter groups", groups},
-          {"loss scale", fmt::format("{}, growth interval {}", options_.loss_scale.initial,
-                                     options_.loss_scale.growth_interval)},
-          {"gradient clipping", fmt::format("value {}, norm {}, global norm {}", options_.clip.value,
-                                            options_.clip.norm, options_.clip.global_norm)},
-          {"decay of averages", fmt::format("{}", options_.ema_decay)}};
-}
-
-std::vector<std::string> Optimizer::description() const {
-  require_here();
-  std::vector<std::string> lines = {
-      fmt::format("optimizer {} {}", op_->name, attributes_.str()),
-      fmt::format("learning rate {:.17g}{}", learning_rate(), schedule_.constant() ? "" : " by a schedule"),
-      fmt::format("weight decay {:.17g}, {} groups", weight_decay_.rate, options_.parameter_groups.size()),
-      fmt::format("accumulate {}, exact sums {}, buckets of {} bytes", options_.accumulate,
-                  options_.exact_sums, options_.bucket_bytes),
-      fmt::format("loss scale {:g}, growth interval {}", options_.loss_scale.initial,
-                  options_.loss_scale.growth_interval),
-      fmt::format("clipping {:.17g} {:.17g} {:.17g}", options_.clip.value, options_.clip.norm,
-                  options_.clip.global_norm),
-      fmt::format("gradient noise {:.17g}, seed {}, average decay {:.17g}", options_.noise.eta,
-                  options_.noise.seed.value_or(0), options_.ema_decay),
-      fmt::format("step {}", step_count())};
-  constexpr int64_t kLaterRates = int64_t{1} << 20;
-  for (int64_t steps = 1; !schedule_.constant() && steps <= kLaterRates; steps *= 2)
-    lines.push_back(fmt::format("learning rate {:.17g} after {} steps", schedule_.at(steps), steps));
-  for (const Entry& entry : entries_) {
-    const Variable& parameter = entry.parameter;
-    const ParameterGroup* group = group_of(parameter);
-    lines.push_back(fmt::format("parameter '{}' {}, learning rate times {:.17g}, weight decay {:.17g}",
-                                parameter.name(), parameter.spec().str(),
-                                group ? group->learning_rate_factor : 1, decay_of(parameter)));
-  }
-  return lines;
-}
-
-size_t Optimizer::state_bytes() const {
-  size_t bytes = 0;
-  for (const Entry& entry : entries_) {
-    for (const Variable& state : entry.states) bytes += state.size_bytes();
-    for (const Variable& sum : entry.sums) bytes += sum.size_bytes();
-    if (entry.average.defined()) bytes += entry.average.size_bytes();
-    if (entry.gradient.defined()) bytes += entry.gradient.size_bytes();
-  }
-  return bytes;
 }
 
 }  // namespace isochron::optim

@@ -3,7 +3,7 @@
 // call of an update op (ops/optimizer/optimizer_updates.h). Captured and eager code make the same calls; in
 // captured code the update is in place. Schedules follow the number of all updates; the bias correction of
 // Adam and others follows those of each parameter, so that one that is frozen for a while, or has no
-// gradient, isn't affected by updates that it misses (optim/missed_updates.h).
+// gradient, isn't affected by updates that it misses (optim/participation.h).
 //
 // A table of which a step reads only a few rows (nn::Embedding, gather along the first axis,
 // nn::EmbeddingBag) has a row-sparse gradient (ops/indexing/row_updates.h). Only these rows are updated, in
@@ -46,7 +46,7 @@
 #include "isochron/graph/capture/variable.h"
 #include "isochron/graph/ir/op.h"
 #include "isochron/ops/indexing/row_updates.h"
-#include "isochron/optim/missed_updates.h"
+#include "isochron/optim/participation.h"
 #include "isochron/optim/schedules.h"
 #include "isochron/optim/step_options.h"
 
@@ -74,13 +74,14 @@ class Optimizer {
   /// skipped, whatever their gradient. Under loss scaling, pass the gradients of `scaled(loss)`. The first
   /// call creates the states of its parameters. Throws kInvalidArgument for different numbers of gradients
   /// and parameters, a missing gradient (but see StepOptions::allow_unused), a repeated parameter, nothing to
-  /// update, a parameter that the first call did not have, and, at the first call, a parameter group or a
-  /// filter of the weight decay that holds for none of `parameters`; kShapeMismatch and kDtypeMismatch like
-  /// the update op. A call that throws changes nothing.
+  /// update, a parameter that neither the first call nor `prepare` had, and, at the first call, a parameter
+  /// group or a filter of the weight decay that holds for none of `parameters`; kShapeMismatch and
+  /// kDtypeMismatch like the update op. A call that throws changes nothing.
   void apply(std::span<const Variable> parameters, std::span<const Tensor> gradients, double rows = 1);
   void apply(std::span<const Variable> parameters, std::span<const Tensor> gradients, const Tensor& rows);
-  /// Creates the states of the trainable `parameters` now instead of in the first step, so that they can be
-  /// restored before that step. Does nothing if they exist. Throws kInvalidArgument like `apply`.
+  /// Creates the states of those trainable `parameters` that have none: before the first step, so that they
+  /// can be restored, or later, to train further parameters (PyTorch's add_param_group). Captured steps are
+  /// traced anew then. Throws kInvalidArgument like `apply`.
   void prepare(std::span<const Variable> parameters);
 
   /// The learning rate of the next step; f64. A change takes effect in captured steps without a new capture.
@@ -88,8 +89,13 @@ class Optimizer {
   /// Throws kInvalidArgument unless it is finite and >= 0, or if a schedule computes it; kCaptureViolation in
   /// a capture (assign a tensor to the slot instead).
   void set_learning_rate(double learning_rate);
+  /// The learning rate of parameter group number `group` of StepOptions is `factor` times the optimizer's
+  /// from now on. Captured steps are traced anew. Throws kOutOfRange for a group that there isn't,
+  /// kInvalidArgument unless the factor is finite and >= 0, kCaptureViolation in a capture.
+  void set_learning_rate_factor(size_t group, double factor);
   /// Starting with the next update, the learning rate follows `schedule`, as a function of the number of
-  /// updates done. Captured steps are traced anew. Throws kCaptureViolation in a capture.
+  /// updates done. (A state that is restored later has the rate of the next update, too: the schedule takes
+  /// over behind it.) Captured steps are traced anew. Throws kCaptureViolation in a capture.
   void set_schedule(Schedule schedule);
   /// f64 ().
   const Variable& learning_rate_slot() const { return learning_rate_; }
@@ -139,7 +145,8 @@ class Optimizer {
   /// StepOptions::keep_gradients and before the first step.
   std::vector<Variable> kept_gradients() const;
   /// Everything that a checkpoint must save: the slots and the states made so far, under names unique within
-  /// the optimizer that begin with the present names of the parameters.
+  /// the optimizer that begin with the present names of the parameters. Throws kInvalidArgument while
+  /// AveragedWeights live.
   std::vector<Variable> state() const;
   /// Bytes of the states made so far, without the slots.
   size_t state_bytes() const;
@@ -175,6 +182,8 @@ class Optimizer {
   using Changes = std::vector<std::pair<Variable, Tensor>>;
 
   bool accumulates() const { return options_.accumulate > 1; }
+  /// Whether the rule reads the count of a parameter's own updates.
+  bool counts_missed() const;
   bool distributed() const { return options_.group->size() > 1; }
   /// Whether gradients are those of the sum over a micro-batch's rows, which is divided by the number of all
   /// rows at the end.
@@ -189,6 +198,8 @@ class Optimizer {
   std::vector<Variable> scale_slots() const;
   const ParameterGroup* group_of(const Variable& parameter) const;
   double decay_of(const Variable& parameter) const;
+  /// Whether weight decay is added to gradients.
+  bool adds_l2() const;
   graph::Attributes attributes_for(std::span<const Variable> parameters) const;
   const Entry& entry_of(const Variable& parameter, size_t hint) const;
 
@@ -200,11 +211,12 @@ class Optimizer {
                   const Tensor& rows);
 
   // optim/optimizer_step.cc
-  Update update_of(const Gradients& gradients) const;
-  void step(std::span<const Variable> parameters, std::vector<Tensor> gradients, const Tensor& rows);
+  Update update_of(const Gradients& gradients, const std::vector<bool>& uses) const;
+  void step(std::span<const Variable> parameters, std::vector<Tensor> gradients,
+            const std::vector<bool>& uses, const Tensor& rows);
   Changes gradient_copies(std::span<const Variable> parameters, std::span<const Tensor> gradients,
                           const Tensor& rows) const;
-  std::vector<Tensor> accumulate_gradients(const Update& update, std::span<const Tensor> gradients,
+  std::vector<Tensor> accumulate_gradients(Update& update, std::span<const Tensor> gradients,
                                            const Tensor& rows, Tensor& total_rows, Tensor& due,
                                            Changes& changes) const;
   void exchange(std::vector<Tensor>& gradients, Tensor& rows) const;
@@ -220,6 +232,7 @@ class Optimizer {
   Schedule schedule_;
   graph::Setting schedules_set_{0};  // how often set_schedule was called
   graph::Setting averaged_{0};       // how many AveragedWeights live
+  graph::Setting prepared_{0};       // the number of `entries_`
   WeightDecay weight_decay_;
   StepOptions options_;
   Variable learning_rate_;
@@ -231,7 +244,7 @@ class Optimizer {
   Variable clean_updates_;  // i64 (), since the scale last changed
   Variable skipped_;        // i64 ()
   std::vector<Entry> entries_;
-  std::optional<MissedUpdates> missed_;  // of `entries_`, where the rule reads the count of updates
+  std::optional<Participation> participation_;  // of `entries_`, if their counts or micro-batches matter
 };
 
 /// While it lives, every parameter of the optimizer holds its average (StepOptions::ema_decay), and the
@@ -252,6 +265,7 @@ class AveragedWeights {
   void exchange();
   std::vector<std::pair<Variable, Variable>> pairs_;
   graph::Setting live_;  // of the optimizer: how many of these live
+  bool kept_ = false;
 };
 
 }  // namespace isochron::optim

@@ -31,9 +31,9 @@ namespace isochron::optim {
 /// kept: first those of the gradients' parameters, then those of parameters that this update leaves unchanged
 /// (`resting`).
 struct Optimizer::Update {
-  /// A call of an update op on parameters that have missed the same updates.
+  /// A call of an update op on parameters of one group.
   struct Call {
-    size_t group = 0;                      // MissedUpdates::groups
+    size_t group = 0;                      // Participation::groups
     size_t entry = 0;                      // of one of its parameters
     std::vector<size_t> parameters{};      // their places among the gradients
     std::vector<Tensor> rows{}, counts{};  // of each, if all are tables that are updated by rows
@@ -41,14 +41,17 @@ struct Optimizer::Update {
     size_t first_target = 0;
     size_t targets = 0;
   };
-  std::vector<Call> calls;    // the first one may overwrite the step count, which the others read
-  std::vector<bool> updated;  // of the entries
+  std::vector<Call> calls;  // the first one may overwrite the step count, which the others read
+  bool divided = false;     // whether there are several groups
+  std::vector<bool> uses;   // of the entries: whether the present gradients are theirs
+  Tensor used;              // if micro-batches are accumulated: Participation::used with the present one
   std::vector<Variable> targets;
   std::vector<Variable> sums;     // of gradients; the sums of one tree level are adjacent
   std::vector<Variable> resting;  // not changed by it; their averages are still updated
   size_t learning_rate = 0;       // its place among the targets
+  std::vector<double> l2;         // of each gradient: what of its parameter is added; empty: nothing
 
-  bool misses_some() const { return std::ranges::find(updated, false) != updated.end(); }
+  bool misses_some() const { return std::ranges::find(uses, false) != uses.end(); }
 };
 
 namespace {
@@ -121,16 +124,18 @@ std::vector<Tensor> next_scale(const LossScale& options, const Tensor& finite,
 
 }  // namespace
 
-Optimizer::Update Optimizer::update_of(const Gradients& gradients) const {
+/// `uses`: of the entries, whether this step has a gradient of theirs. Other gradients are zeros, for
+/// parameters that other micro-batches may have used.
+Optimizer::Update Optimizer::update_of(const Gradients& gradients, const std::vector<bool>& uses) const {
   Update update;
-  update.updated.resize(entries_.size());
+  update.uses = uses;
   std::vector<size_t> places;  // of the parameters among the entries
   for (size_t i = 0; i < gradients.parameters.size(); ++i) {
     places.push_back(static_cast<size_t>(&entry_of(gradients.parameters[i], i) - entries_.data()));
-    update.updated[places[i]] = true;
   }
   const std::vector<size_t> groups =
-      missed_ ? missed_->groups(update.updated) : std::vector<size_t>(entries_.size(), 0);
+      participation_ ? participation_->groups(update.uses) : std::vector<size_t>(entries_.size(), 0);
+  update.divided = std::ranges::any_of(groups, [](size_t group) { return group != 0; });
   std::map<std::pair<bool, size_t>, Update::Call> calls;  // by whether they are of tables, and by group
   for (size_t i = 0; i < places.size(); ++i) {
     const size_t whole = gradients.whole().size(), group = groups[places[i]];
@@ -140,6 +145,9 @@ Optimizer::Update Optimizer::update_of(const Gradients& gradients) const {
     call.rows.push_back(gradients.rows[i - whole]);
     call.counts.push_back(gradients.counts[i - whole]);
   }
+  if (adds_l2())
+    std::ranges::transform(gradients.parameters, std::back_inserter(update.l2),
+                           [&](const Variable& p) { return decay_of(p); });
   update.targets = {step_};
   for (auto& [key, call] : calls) {
     call.first_target = update.targets.size();
@@ -157,30 +165,32 @@ Optimizer::Update Optimizer::update_of(const Gradients& gradients) const {
   for (size_t k = 0; k < sums(); ++k) {
     for (const size_t place : places) update.sums.push_back(entries_[place].sums[k]);
   }
-  if (missed_ && update.misses_some()) update.targets.push_back(missed_->counts());
+  if (counts_missed() && update.misses_some()) update.targets.push_back(participation_->missed());
   update.learning_rate = update.targets.size();
   if (!schedule_.constant()) update.targets.push_back(learning_rate_);
   if (options_.ema_decay == 0) return update;
   for (const size_t place : places) update.targets.push_back(entries_[place].average);
   for (size_t i = 0; i < entries_.size(); ++i) {
-    if (update.updated[i]) continue;
+    if (accumulates() || update.uses[i]) continue;
     update.resting.push_back(entries_[i].parameter);
     update.targets.push_back(entries_[i].average);
   }
   return update;
 }
 
+/// `uses` as in update_of.
 void Optimizer::step(std::span<const Variable> parameters, std::vector<Tensor> gradients,
-                     const Tensor& rows) {
+                     const std::vector<bool>& uses, const Tensor& rows) {
   require(averaged_.read([] { return "whether AveragedWeights live"; }) == 0, ErrorCode::kInvalidArgument,
           "optimizer",
           "a step can't run while AveragedWeights stand in for the parameters; end their scope first");
   schedules_set_.read([] { return "the optimizer's schedule"; });
+  prepared_.read([] { return "which parameters the optimizer has"; });
   const graph::UnobservedScope unobserved;
   Gradients split = by_rows(parameters, gradients);
   Changes changes = gradient_copies(parameters, gradients, rows);
   gradients = std::move(split.gradients);
-  const Update update = update_of(split);
+  Update update = update_of(split, uses);
   std::vector<Variable> targets = update.targets;
   for (const Variable& slot : scale_slots()) targets.push_back(slot);
   const std::vector<Tensor> state = values_of(targets);
@@ -237,8 +247,8 @@ void Optimizer::exchange(std::vector<Tensor>& gradients, Tensor& rows) const {
 }
 
 /// Adds the gradients to the sums of the group of micro-batches and advances its counters. Sets `due` to
-/// whether this is the last micro-batch of the group.
-std::vector<Tensor> Optimizer::accumulate_gradients(const Update& update, std::span<const Tensor> gradients,
+/// whether this is the last micro-batch of the group, and `update.used`.
+std::vector<Tensor> Optimizer::accumulate_gradients(Update& update, std::span<const Tensor> gradients,
                                                     const Tensor& rows, Tensor& total_rows, Tensor& due,
                                                     Changes& changes) const {
   const Tensor phase = phase_;
@@ -247,6 +257,9 @@ std::vector<Tensor> Optimizer::accumulate_gradients(const Update& update, std::s
   total_rows = rows_.tensor() * continuing + rows;
   due = logical_or(flush_, phase >= static_cast<double>(options_.accumulate - 1));
   const Tensor next_phase = where(due, zero, phase + 1.0);
+  update.used = Participation::mask(update.uses);
+  if (update.misses_some())
+    update.used = maximum(update.used, participation_->used().tensor() * cast(continuing, DType::kI64));
   const std::vector<Tensor> before = values_of(update.sums);
   TreeSums after;
   if (options_.exact_sums) {
@@ -255,6 +268,7 @@ std::vector<Tensor> Optimizer::accumulate_gradients(const Update& update, std::s
     after.totals = after.levels = blend(continuing, before, one(), gradients);
   }
   for (size_t i = 0; i < update.sums.size(); ++i) changes.emplace_back(update.sums[i], after.levels[i]);
+  if (update.divided) changes.emplace_back(participation_->used(), update.used);
   changes.emplace_back(phase_, next_phase);
   changes.emplace_back(rows_, total_rows);
   changes.emplace_back(flush_, scalar(0, DType::kBool));
@@ -285,7 +299,7 @@ std::vector<Tensor> Optimizer::update_parameters(const Update& update, std::span
                                                  std::vector<Tensor> gradients, Tensor factor,
                                                  const Tensor& squares) const {
   const Clipping& clip = options_.clip;
-  const bool one_by_one = clip.value > 0 || clip.norm > 0 || options_.noise.eta > 0;
+  const bool one_by_one = clip.value > 0 || clip.norm > 0 || options_.noise.eta > 0 || adds_l2();
   if (clip.global_norm > 0) {
     factor = clipped_factor(factor, squares.defined() ? squares : square_sum(gradients), clip.global_norm);
   }
@@ -307,30 +321,45 @@ std::vector<Tensor> Optimizer::update_parameters(const Update& update, std::span
   }
   std::vector<Tensor> results(update.learning_rate);
   std::vector<Tensor> parameters(gradients.size());
-  const bool misses_some = missed_ && update.misses_some();
-  const Tensor missed = misses_some ? state[update.learning_rate - 1]
-                        : missed_   ? missed_->counts()
-                                    : Tensor();
+  const bool misses_some = counts_missed() && update.misses_some();
+  const Tensor missed = misses_some       ? state[update.learning_rate - 1]
+                        : counts_missed() ? participation_->missed()
+                                          : Tensor();
   for (const Update::Call& call : std::views::reverse(update.calls)) {
-    const Tensor step = call.group == 0 ? state[0] : MissedUpdates::own_steps(state[0], missed, call.entry);
+    const bool uses = update.uses[call.entry], by_rows = !call.rows.empty();
+    const bool of_all = uses && (call.group == 0 || !counts_missed());  // its count is that of all updates
+    const Tensor step =
+        of_all || !counts_missed() ? state[0] : Participation::own_steps(state[0], missed, call.entry);
+    const auto after = [&](std::span<const Tensor> before) {
+      std::vector<Tensor> inputs = {factor, rate, step};
+      inputs.insert(inputs.end(), before.begin(), before.end());
+      for (size_t k = 0; k < call.parameters.size(); ++k) {
+        const size_t i = call.parameters[k];
+        const bool l2 = !update.l2.empty() && update.l2[i] > 0;
+        inputs.push_back(l2 ? gradients[i] + before[k] * update.l2[i] : gradients[i]);
+      }
+      inputs.insert(inputs.end(), call.rows.begin(), call.rows.end());
+      inputs.insert(inputs.end(), call.counts.begin(), call.counts.end());
+      std::vector<Tensor> updated =
+          graph::apply(by_rows ? ops::row("update_rows") : *op_, inputs, call.attributes);
+      if (by_rows) return updated;
+      if (&call == &update.calls.front() && of_all) results[0] = updated[0];
+      updated.erase(updated.begin());
+      return updated;
+    };
     const std::span<const Tensor> before = state.subspan(call.first_target, call.targets);
-    std::vector<Tensor> inputs = {factor, rate, step};
-    inputs.insert(inputs.end(), before.begin(), before.end());
-    for (const size_t i : call.parameters) inputs.push_back(gradients[i]);
-    inputs.insert(inputs.end(), call.rows.begin(), call.rows.end());
-    inputs.insert(inputs.end(), call.counts.begin(), call.counts.end());
-    const bool by_rows = !call.rows.empty();
-    std::vector<Tensor> after =
-        graph::apply(by_rows ? ops::row("update_rows") : *op_, inputs, call.attributes);
-    if (!by_rows) {
-      if (call.group == 0) results[0] = after[0];
-      after.erase(after.begin());
-    }
-    for (size_t i = 0; i < call.parameters.size(); ++i) parameters[call.parameters[i]] = after[i];
-    std::ranges::move(after, results.begin() + static_cast<std::ptrdiff_t>(call.first_target));
+    const std::vector<Tensor> updated =
+        uses ? after(before)
+             : update_if(equal(select(update.used, static_cast<int64_t>(call.entry)), scalar(1, DType::kI64)),
+                         before, after);
+    for (size_t i = 0; i < call.parameters.size(); ++i) parameters[call.parameters[i]] = updated[i];
+    std::ranges::copy(updated, results.begin() + static_cast<std::ptrdiff_t>(call.first_target));
   }
   if (!results[0].defined()) results[0] = state[0] + 1.0;
-  if (misses_some) results.back() = MissedUpdates::after(missed, update.updated);
+  if (misses_some) {
+    const Tensor used = update.used.defined() ? update.used : Participation::mask(update.uses);
+    results.back() = missed + (1.0 - used);
+  }
   if (!schedule_.constant()) results.push_back(schedule_(results[0]));
   if (options_.ema_decay > 0) {
     parameters.insert(parameters.end(), update.resting.begin(), update.resting.end());

@@ -43,12 +43,15 @@ class ParameterFilter {
 };
 
 /// Decoupled weight decay: before each update, each parameter is reduced by learning rate x `rate` x
-/// parameter (Loshchilov and Hutter, ICLR 2019).
+/// parameter (Loshchilov and Hutter, ICLR 2019), as in PyTorch's AdamW. With `l2`, rate x parameter is added
+/// to the gradient instead, after clipping and noise, as in PyTorch's SGD and Adam; this takes another pass
+/// over the parameters.
 struct WeightDecay {
   double rate = 0;
   /// Which parameters decay; all if undefined. It must select at least one. Usually the parameters with two
   /// or more axes, to exclude biases and gains.
   ParameterFilter applies = {};
+  bool l2 = false;
 };
 
 /// Parameters with their own learning rate or weight decay. A parameter belongs to the first group whose
@@ -99,7 +102,7 @@ struct StepOptions {
   /// Micro-batches per update: their gradients are summed, weighted by rows, and divided once by the number
   /// of all rows. The update is that of the large batch up to rounding, except for random draws (dropout) and
   /// for ops that depend on the whole batch (the moments of batch normalization are those of the
-  /// micro-batches).
+  /// micro-batches). A parameter is updated if at least one of the micro-batches used it.
   int64_t accumulate = 1;
   /// The ranks that train together; null: comm::world(), which is one process unless it has been joined. An
   /// update takes `accumulate` micro-batches of every rank and is that of the large batch as above, even if
@@ -128,9 +131,8 @@ struct StepOptions {
   /// error, because usually they belong to layers that are missing in the list of parameters.
   bool allow_untrained = false;
   /// Leaves parameters that the loss doesn't depend on and their states unchanged instead of throwing: heads
-  /// that a step doesn't use. Their states are created with the others'. If micro-batches are accumulated or
-  /// ranks train together, another one may have used these parameters, so they take part with a gradient of
-  /// zero. Averages are still updated.
+  /// that a step doesn't use. Their states are created with the others'. If ranks train together, another one
+  /// may have used these parameters, so they take part with a gradient of zero. Averages are still updated.
   bool allow_unused = false;
   /// Keeps the gradients of this rank's newest micro-batch, unscaled and before clipping, for inspection
   /// between steps (Optimizer::kept_gradients). This takes memory for all of them, which the arena then can't

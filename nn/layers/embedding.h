@@ -12,7 +12,8 @@ struct EmbeddingOptions {
   Initializer initializer = init::uniform();
   DType dtype = DType::kF32;  // of the table
   /// The index of the padding row, which fills up short sequences. The row starts as zeros and gets no
-  /// gradient, so it never changes. A negative index counts from the end.
+  /// gradient from lookups, so it changes only if the table is also used otherwise (`scores`). A negative
+  /// index counts from the end.
   std::optional<int64_t> padding_idx = {};
   /// Optimizers update only the rows that a step reads. The cost of a step then doesn't depend on the size of
   /// the table, and the optimizer states of other rows don't change: PyTorch's `sparse` with its SparseAdam.

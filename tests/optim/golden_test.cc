@@ -172,6 +172,17 @@ const std::vector<Case> kCases = {
                    .nesterov = true,
                    .learning_rate_outside_velocity = true});
      }},
+    {"torch", "nesterov_l2",
+     [] {
+       return sgd({.learning_rate = 0.05,
+                   .momentum = 0.9,
+                   .nesterov = true,
+                   .weight_decay = {.rate = 0.2, .l2 = true},
+                   .learning_rate_outside_velocity = true});
+     },
+     false},
+    {"torch", "adam_l2",
+     [] { return torch_adam([](AdamOptions& o) { o.weight_decay = {.rate = 0.2, .l2 = true}; }); }, false},
     {"torch", "adam", [] { return torch_adam([](AdamOptions&) {}); }},
     {"torch", "adam_set",
      [] {

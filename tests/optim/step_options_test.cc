@@ -164,6 +164,43 @@ TEST(GradientNoise, IsAFunctionOfSeedAndStep) {
   EXPECT_EQ(noise_of({}, 1, true)[0], std::vector<double>(2000, 0)) << "off by default";
 }
 
+TEST(ParameterGroups, TheirRatesMayChange) {
+  for (const bool captured : {false, true}) {
+    const Variable p(zeros({1}, DType::kF64), "p"), bias(zeros({1}, DType::kF64), "bias");
+    const auto is_bias = [](const Variable& parameter) { return parameter.name() == "bias"; };
+    Sgd sgd(
+        {.learning_rate = 1, .step = {.parameter_groups = {{.holds = is_bias, .learning_rate_factor = 2}}}});
+    const auto apply = [&] {
+      const Tensor g = ones({1}, DType::kF64);
+      sgd.apply(std::vector{p, bias}, std::vector{g, g});
+    };
+    auto step = capture(apply);
+    const auto update = [&] { captured ? step() : apply(); };
+    update();
+    sgd.set_learning_rate_factor(0, 10);
+    update();
+    EXPECT_EQ(p.tensor().item<double>(), -2);
+    EXPECT_EQ(bias.tensor().item<double>(), -12);
+    EXPECT_ERROR(sgd.set_learning_rate_factor(1, 1), ErrorCode::kOutOfRange, "no parameter group 1");
+    EXPECT_ERROR(sgd.set_learning_rate_factor(0, -1), ErrorCode::kInvalidArgument, "must be finite");
+  }
+}
+
+TEST(AveragedWeights, BeforeTheFirstStepAreTheParameters) {
+  const Variable p(ones({1}), "p");
+  Sgd sgd({.learning_rate = 1, .step = {.ema_decay = 0.5}});
+  { const AveragedWeights none(sgd); }
+  sgd.apply(std::vector{p}, std::vector{ones({1})});
+  EXPECT_EQ(p.tensor().item<float>(), 0);
+  {
+    AveragedWeights averages(sgd);
+    EXPECT_ERROR(sgd.state(), ErrorCode::kInvalidArgument, "end their scope first");
+    averages.keep();
+    EXPECT_EQ(sgd.state().size(), 3u);
+  }
+  { const AveragedWeights again(sgd); }
+}
+
 TEST(AveragedWeights, StandInForTheParametersWhileTheyLive) {
   const Variable p(zeros({2}, DType::kF64), "p");
   Sgd sgd({.learning_rate = 1, .step = {.ema_decay = 0.75}});
@@ -203,7 +240,7 @@ TEST(OptimizerState, NamesAreUniqueAndAllOfItIsThereBeforeTheFirstStep) {
   std::set<std::string> names;
   for (const Variable& variable : state) names.insert(variable.name());
   EXPECT_EQ(names.size(), state.size());
-  EXPECT_EQ(state.size(), 2u + 3 + 3 + 1 + 3 * 4);
+  EXPECT_EQ(state.size(), 2u + 3 + 3 + 2 + 3 * 4);
   EXPECT_EQ(adam.state_bytes(), 4 * 12 * sizeof(float));
   EXPECT_EQ(adam.parameters(), parameters);
   adam.apply(parameters, std::vector{ones({2, 3}), ones({3}), ones({3})});

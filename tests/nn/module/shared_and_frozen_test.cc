@@ -127,7 +127,7 @@ TEST(Freezing, AFrozenTrunkHasNoBackwardPass) {
   EXPECT_LT(nodes(true), nodes(false));
 }
 
-TEST(Freezing, ThawingTakesAnOptimizerThatKnowsAll) {
+TEST(Freezing, ThawedParametersJoinTheirOptimizerByPrepare) {
   const Tensor x = normal_batch({4, 3}, 1);
   Sequential model = make_model();
   model.build(x.spec());
@@ -142,10 +142,14 @@ TEST(Freezing, ThawingTakesAnOptimizerThatKnowsAll) {
   train(head);
   EXPECT_EQ(contents(model[0]), before);
   model.set_trainable(true);
-  EXPECT_ERROR(train(head), ErrorCode::kInvalidArgument, "or make a new optimizer");
+  EXPECT_ERROR(train(head), ErrorCode::kInvalidArgument, "add it by prepare()");
+  head.prepare(model.parameters());
+  train(head);
+  EXPECT_NE(contents(model[0]), before);
+  const auto now = contents(model[0]);
   optim::Adam all;
   train(all);
-  EXPECT_NE(contents(model[0]), before);
+  EXPECT_NE(contents(model[0]), now);
   model.set_trainable(false);
   EXPECT_ERROR(train(all), ErrorCode::kInvalidArgument, "none of the 6 parameters is trainable");
 }

@@ -272,6 +272,15 @@ TEST(Worker, WorkThatEndsByItselfNeedsOneTurn) {
   EXPECT_EQ(worker.finish(), long_text);
 }
 
+TEST(Worker, LeavesToItsCallerWhatATerminalSendsToBoth) {
+  Worker worker([](Turns&) {
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::raise(signal);
+    return std::string("goes on");
+  });
+  worker.run(0.001);
+  EXPECT_EQ(worker.finish(), "goes on");
+}
+
 TEST(Worker, WhatItPrintsIsKept) {
   std::fputs("before ", stdout);  // not flushed: it must not be printed twice
   Worker worker([](Turns&) {

@@ -1,6 +1,6 @@
 // Parameters that miss updates, frozen or without a gradient: rules that correct the bias of their states by
 // the count of updates use the count of the parameter's own, as PyTorch does.
-#include "isochron/optim/missed_updates.h"
+#include "isochron/optim/participation.h"
 
 #include <gmock/gmock.h>
 
@@ -16,6 +16,7 @@
 #include "isochron/ops/reduction/reduction.h"
 #include "isochron/ops/shape/creation.h"
 #include "isochron/optim/optimizers.h"
+#include "support/expect_error.h"
 
 namespace isochron::optim {
 namespace {
@@ -102,7 +103,7 @@ std::vector<std::pair<const char*, Make>> rules() {
           {"rmsprop", [] { return RmsProp({.learning_rate = 0.1}); }}};
 }
 
-TEST(MissedUpdates, DontCountForTheParametersThatMissThem) {
+TEST(Participation, DontCountForTheParametersThatMissThem) {
   for (const auto& [name, make] : rules()) {
     for (const bool captured : {false, true}) {
       SCOPED_TRACE(fmt::format("{}{}", name, captured ? ", captured" : ""));
@@ -115,7 +116,7 @@ TEST(MissedUpdates, DontCountForTheParametersThatMissThem) {
   }
 }
 
-TEST(MissedUpdates, OfFrozenParametersDontCount) {
+TEST(Participation, OfFrozenParametersDontCount) {
   const Make make = [] { return Adam({.learning_rate = 0.1}); };
   const Variable p = weight("p"), q = weight("q");
   Optimizer optimizer = make();
@@ -134,7 +135,7 @@ TEST(MissedUpdates, OfFrozenParametersDontCount) {
   EXPECT_LE(step.traces().size(), 4u) << "once both groups are known, plans of before serve again";
 }
 
-TEST(MissedUpdates, MayComeLaterInTheSameStep) {
+TEST(Participation, MayComeLaterInTheSameStep) {
   const Make make = [] { return Adam({.learning_rate = 0.1}); };
   Letters all("pqr", make);
   for (int i = 0; i < 3; ++i) all.step("pqr pq p");
@@ -143,7 +144,7 @@ TEST(MissedUpdates, MayComeLaterInTheSameStep) {
   all.expect_own_counts(make);
 }
 
-TEST(MissedUpdates, MixCapturedAndEagerSteps) {
+TEST(Participation, MixCapturedAndEagerSteps) {
   const Make make = [] { return Nadam({.learning_rate = 0.1}); };
   Letters all("pqr", make);
   all.step("pqr");
@@ -156,7 +157,7 @@ TEST(MissedUpdates, MixCapturedAndEagerSteps) {
   all.expect_own_counts(make);
 }
 
-TEST(MissedUpdates, AreRestored) {
+TEST(Participation, AreRestored) {
   const Make make = [] { return Adam({.learning_rate = 0.1}); };
   for (const bool traced_before : {false, true}) {
     Letters first("pq", make), second("pq", make);
@@ -176,7 +177,7 @@ TEST(MissedUpdates, AreRestored) {
   }
 }
 
-TEST(MissedUpdates, OfAnOptimizerThatMissedNoneCostNothing) {
+TEST(Participation, OfAnOptimizerThatMissedNoneCostNothing) {
   const auto instructions = [](const Make& make) {
     Letters all("pq", make);
     all.step("pq");
@@ -185,7 +186,7 @@ TEST(MissedUpdates, OfAnOptimizerThatMissedNoneCostNothing) {
   EXPECT_EQ(instructions([] { return Adam(); }), instructions([] { return RmsProp(); }));
 }
 
-TEST(MissedUpdates, GoWithScheduleScaleAndAccumulation) {
+TEST(Participation, GoWithScheduleScaleAndAccumulation) {
   constexpr int64_t kMicroBatches = 2;
   const StepOptions options{.accumulate = kMicroBatches, .loss_scale = {.initial = 4}};
   const Schedule schedule = cosine(0.1, 20);
@@ -222,7 +223,7 @@ TEST(MissedUpdates, GoWithScheduleScaleAndAccumulation) {
   }
 }
 
-TEST(MissedUpdates, OfTablesThatAreUpdatedByRows) {
+TEST(Participation, OfTablesThatAreUpdatedByRows) {
   const auto make = [] { return Adam({.learning_rate = 0.1}); };
   const Tensor rows = from_vector({2}, {0, 2}, DType::kI64);
   const auto train = [&](Optimizer& optimizer, const std::vector<Variable>& tables) {
@@ -247,7 +248,122 @@ TEST(MissedUpdates, OfTablesThatAreUpdatedByRows) {
   EXPECT_EQ(p.tensor().to_vector(), reference.tensor().to_vector());
 }
 
-TEST(MissedUpdates, AreKnownToTheRulesThatReadTheCount) {
+/// Of a parameter and its value under SGD with the rate 1, whose micro-batches have a number as gradient
+/// each. `groups`: the micro-batches of each update; those with "-" don't use the parameter.
+double after_micro_batches(const std::vector<std::vector<std::string>>& groups, bool captured, bool frozen,
+                           StepOptions options) {
+  options.accumulate = std::ssize(groups.front());
+  const Variable p(zeros({1}, DType::kF64), "p"), other(zeros({1}, DType::kF64), "other");
+  Sgd sgd({.learning_rate = 1, .step = options});
+  sgd.prepare(std::vector{other, p});
+  const auto train = [&](const Tensor& x, bool with) {
+    const GradientTape tape;
+    const Tensor loss = sum(other * x);
+    if (with || frozen) {
+      sgd.minimize(loss + sum(p * x), std::vector{other, p});
+    } else if (options.allow_unused) {
+      sgd.minimize(loss, std::vector{other, p});
+    } else {
+      sgd.minimize(loss, std::vector{other});
+    }
+  };
+  const auto with = [&](const Tensor& x) { train(x, true); };
+  const auto without = [&](const Tensor& x) { train(x, false); };
+  auto step_with = capture(with);
+  auto step_without = capture(without);
+  for (const std::vector<std::string>& group : groups) {
+    for (const std::string& micro_batch : group) {
+      const bool uses = micro_batch != "-";
+      const Tensor x = full({1}, uses ? std::stod(micro_batch) : 1000, DType::kF64);
+      if (frozen) p.set_trainable(uses);
+      if (captured) {
+        uses ? step_with(x) : step_without(x);
+      } else {
+        uses ? with(x) : without(x);
+      }
+    }
+  }
+  return p.tensor().item<double>();
+}
+
+TEST(Participation, OfAMicroBatchIsThatOfItsUpdate) {
+  const std::vector<std::vector<std::string>> groups[] = {
+      {{"10", "10"}, {"-", "-"}, {"-", "4"}},  // which isn't in the first one of its group
+      {{"10", "10"}, {"4", "-"}, {"-", "-"}},  // in the last one
+      {{"10", "10"}, {"-", "-"}, {"-", "-"}, {"4", "-"}},
+      {{"4", "-"}, {"-", "-"}, {"10", "10"}}};
+  const std::vector<std::string> four[] = {
+      {"10", "10", "10", "10"}, {"-", "4", "-", "4"}, {"-", "-", "-", "-"}};
+  for (const bool captured : {false, true}) {
+    for (const bool frozen : {false, true}) {
+      for (const StepOptions& options : {StepOptions{},
+                                         {.exact_sums = true},
+                                         {.allow_unused = true},
+                                         {.loss_scale = {.initial = 4}},
+                                         {.clip = {.value = 100}, .ema_decay = 0.5}}) {
+        SCOPED_TRACE(fmt::format("{}{}{}{}", captured ? "captured " : "", frozen ? "frozen " : "",
+                                 options.exact_sums ? "exact " : "", options.allow_unused ? "unused" : ""));
+        for (const auto& some : groups) EXPECT_EQ(after_micro_batches(some, captured, frozen, options), -12);
+        EXPECT_EQ(after_micro_batches({std::begin(four), std::end(four)}, captured, frozen, options), -12);
+      }
+    }
+  }
+}
+
+TEST(Participation, OfAMicroBatchCountsOnceAnUpdate) {
+  const Make make = [] { return Adam({.learning_rate = 0.1, .step = {.accumulate = 2}}); };
+  const Make one = [] { return Adam({.learning_rate = 0.1}); };
+  for (const bool captured : {false, true}) {
+    SCOPED_TRACE(captured);
+    Letters all("pqr", make);
+    for (const char* letters : {"pqr", "pqr", "pq", "pq", "p", "p", "pr", "pr", "pq", "pq", "pqr", "pqr"})
+      captured ? all.step(letters) : all.apply(letters);
+    for (auto& [name, updates] : all.updates) updates /= 2;
+    all.expect_own_counts(one);
+    for (const char* letters : {"qr", "r"}) captured ? all.step(letters) : all.apply(letters);
+    EXPECT_EQ(to_device(all.optimizer.state()[5], {}).to_vector(), (std::vector<double>{1, 2, 3}));
+    EXPECT_EQ(all.optimizer.state()[5].name(), "missed_updates");
+  }
+}
+
+TEST(Participation, OfParametersThatAreAddedLaterBeginsThen) {
+  const Make make = [] { return Adam({.learning_rate = 0.1}); };
+  for (const bool captured : {false, true}) {
+    SCOPED_TRACE(captured);
+    Letters all("pq", make);
+    const auto update = [&](const char* letters) { captured ? all.step(letters) : all.apply(letters); };
+    for (const char* letters : {"pq", "p", "pq"}) update(letters);
+    all.parameters.push_back(weight("r"));
+    EXPECT_ERROR(all.apply("pqr"), ErrorCode::kInvalidArgument, "add it by prepare()");
+    all.optimizer.prepare(all.parameters);
+    for (const char* letters : {"pqr", "pq", "qr", "pqr"}) update(letters);
+    all.expect_own_counts(make);
+    EXPECT_EQ(all.optimizer.parameters().size(), 3u);
+  }
+}
+
+TEST(Participation, AveragesOfParametersThatAreAddedLaterGoOn) {
+  const Variable p(zeros({1}, DType::kF64), "p"), q(zeros({1}, DType::kF64), "q");
+  Sgd sgd({.learning_rate = 1, .step = {.ema_decay = 0.5}});
+  const Tensor g = full({1}, -8, DType::kF64);
+  auto step = capture([&] { sgd.apply(std::vector{p}, std::vector{g}); });
+  step();
+  sgd.prepare(std::vector{p, q});
+  sgd.apply(std::vector{p, q}, std::vector{g, g});  // its average: 4
+  step();
+  const AveragedWeights averages(sgd);
+  EXPECT_EQ(q.tensor().item<double>(), 6);
+}
+
+TEST(Participation, OfOtherDtypesInOneUpdateIsAnError) {
+  const Variable p(zeros({2}), "p"), q(zeros({2}, DType::kF64), "q");
+  Adam adam;
+  EXPECT_ERROR(adam.apply(std::vector{p, q}, std::vector{ones({2}), ones({2}, DType::kF64)}),
+               ErrorCode::kDtypeMismatch, "parameter 'q' is f64, but 'p' is f32");
+  EXPECT_TRUE(adam.parameters().empty());
+}
+
+TEST(Participation, AreKnownToTheRulesThatReadTheCount) {
   for (const auto& [name, rule] : ops::optimizer_rules()) {
     for (const graph::Attributes& attributes : rule.variants) {
       const Shape shape{2, 2};
