@@ -185,6 +185,11 @@ void Optimizer::check_options() const {
 
 bool Optimizer::counts_missed() const { return ops::update_reads_step(*op_); }
 
+void Optimizer::require_own_weights(std::string_view what) const {
+  require(averaged_.read([] { return "whether AveragedWeights live"; }) == 0, ErrorCode::kInvalidArgument,
+          "optimizer", "{} while AveragedWeights stand in for the parameters; end their scope first", what);
+}
+
 void Optimizer::require_here() const {
   require(step_.defined(), ErrorCode::kInvalidArgument, "optimizer",
           "it was moved from; use the one that it was moved to");
@@ -297,27 +302,20 @@ void Optimizer::apply_sums(std::span<const Variable> parameters, std::span<const
   }
   require(std::ranges::any_of(checked, &Tensor::defined), ErrorCode::kInvalidArgument, "optimizer",
           "the loss depends on none of the {} trainable parameters", trainable.size());
+  require_own_weights("a step can't run");
   const bool first = entries_.empty();
   try {
     if (first) prepare(parameters);
     for (size_t i = 0; i < trainable.size(); ++i) static_cast<void>(entry_of(trainable[i], i));
     std::vector<bool> uses(entries_.size());
-    for (size_t i = 0; i < used.size(); ++i)
-      uses[static_cast<size_t>(&entry_of(used[i], i) - entries_.data())] = true;
-    if (accumulates()) {  // other micro-batches may use the others: all in one order
-      std::vector<Tensor> of_entries(entries_.size());
-      for (size_t i = 0; i < used.size(); ++i)
-        of_entries[static_cast<size_t>(&entry_of(used[i], i) - entries_.data())] = checked[i];
-      checked = std::move(of_entries);
-      used = this->parameters();
-    }
     for (size_t i = 0; i < used.size(); ++i) {
+      uses[static_cast<size_t>(&entry_of(used[i], i) - entries_.data())] = true;
       if (!checked[i].defined()) checked[i] = no_change(used[i].spec());
-      require(
-          used[i].dtype() == used[0].dtype(), ErrorCode::kDtypeMismatch, "optimizer",
-          "parameter '{}' is {}, but '{}' is {}; an update takes one dtype: make both layers of the same, or "
-          "use an optimizer for each",
-          used[i].name(), dtype_name(used[i].dtype()), used[0].name(), dtype_name(used[0].dtype()));
+    }
+    for (size_t i = 0; i < uses.size(); ++i) {
+      if (uses[i] || !accumulates() || distributed()) continue;
+      used.push_back(entries_[i].parameter);
+      checked.push_back(exact_sums() ? no_change(used.back().spec()) : Tensor());
     }
     step(used, std::move(checked), uses, rows);
   } catch (...) {
@@ -358,6 +356,12 @@ void Optimizer::prepare(std::span<const Variable> parameters) {
       added.push_back(parameter);
   }
   if (added.empty()) return;
+  require_own_weights("parameters can't be added");
+  const Device device = added.front().device();
+  require(!distributed() || device.is_cpu(), ErrorCode::kUnsupported, "optimizer",
+          "{} ranks can train only on CPUs, but the parameters live on {}; to train on a device, start one "
+          "process",
+          group().size(), device.str());
   if (entries_.empty()) check_filters(parameters);
   const graph::EagerScope eager;
   const auto unnamed = [](const Tensor& initial) { return Variable(initial, "", false); };
@@ -375,17 +379,12 @@ void Optimizer::prepare(std::span<const Variable> parameters) {
     entries.push_back(std::move(entry));
   }
   if (!entries_.empty() && participation_) {
-    participation_->add(added.size(), step_count());
+    participation_->add(added.size(), step_count(), phase() > 0);
   } else if (counts_missed() || accumulates()) {
     participation_.emplace(added.size());
   }
   entries_.insert(entries_.end(), entries.begin(), entries.end());
   prepared_.set(std::ssize(entries_));
-  const Device device = added.front().device();
-  require(!distributed() || device.is_cpu(), ErrorCode::kUnsupported, "optimizer",
-          "{} ranks can train only on CPUs, but the parameters live on {}; to train on a device, start one "
-          "process",
-          group().size(), device.str());
   for (const Variable& slot_or_state : state()) slot_or_state.move_to(device);
   for (const Variable& gradient : kept_gradients()) gradient.move_to(device);
   count(Counter::kOptimizerStates, 1);
@@ -458,8 +457,10 @@ void Optimizer::set_learning_rate_factor(size_t group, double factor) {
   std::vector<ParameterGroup>& groups = options_.parameter_groups;
   require(group < groups.size(), ErrorCode::kOutOfRange, "set_learning_rate_factor",
           "there is no parameter group {}; the optimizer has {}", group, groups.size());
-  require(std::isfinite(factor) && factor >= 0, ErrorCode::kInvalidArgument, "set_learning_rate_factor",
-          "the factor must be finite and >= 0, got {}", factor);
+  require(factor >= 0 && factor <= std::numeric_limits<float>::max(), ErrorCode::kInvalidArgument,
+          "set_learning_rate_factor", "the factor must be finite and >= 0, got {}", factor);
+  if (first_factors_.empty())
+    std::ranges::transform(groups, std::back_inserter(first_factors_), &ParameterGroup::learning_rate_factor);
   if (std::exchange(groups[group].learning_rate_factor, factor) == factor) return;
   schedules_set_.set(schedules_set_.value() + 1);
 }

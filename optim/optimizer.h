@@ -80,8 +80,10 @@ class Optimizer {
   void apply(std::span<const Variable> parameters, std::span<const Tensor> gradients, double rows = 1);
   void apply(std::span<const Variable> parameters, std::span<const Tensor> gradients, const Tensor& rows);
   /// Creates the states of those trainable `parameters` that have none: before the first step, so that they
-  /// can be restored, or later, to train further parameters (PyTorch's add_param_group). Captured steps are
-  /// traced anew then. Throws kInvalidArgument like `apply`.
+  /// can be restored, or later, to train further parameters (PyTorch's add_param_group). Then captured steps
+  /// are traced anew, and `state` must be listed anew; so add parameters before a Trainer's `fit`, which
+  /// lists what it saves at its beginning. Throws kInvalidArgument like `apply`, and while AveragedWeights
+  /// live; kUnsupported for parameters on a device with several ranks.
   void prepare(std::span<const Variable> parameters);
 
   /// The learning rate of the next step; f64. A change takes effect in captured steps without a new capture.
@@ -90,8 +92,10 @@ class Optimizer {
   /// a capture (assign a tensor to the slot instead).
   void set_learning_rate(double learning_rate);
   /// The learning rate of parameter group number `group` of StepOptions is `factor` times the optimizer's
-  /// from now on. Captured steps are traced anew. Throws kOutOfRange for a group that there isn't,
-  /// kInvalidArgument unless the factor is finite and >= 0, kCaptureViolation in a capture.
+  /// from now on. Captured steps are traced anew. The factor isn't part of the state: a program that resumes
+  /// sets it again. Throws kOutOfRange for a group that there isn't, kInvalidArgument unless the factor is
+  /// finite and
+  /// >= 0, kCaptureViolation in a capture.
   void set_learning_rate_factor(size_t group, double factor);
   /// Starting with the next update, the learning rate follows `schedule`, as a function of the number of
   /// updates done. (A state that is restored later has the rate of the next update, too: the schedule takes
@@ -191,6 +195,7 @@ class Optimizer {
   /// How many sums of all gradients the optimizer keeps.
   size_t sums() const;
   void require_here() const;
+  void require_own_weights(std::string_view what) const;
   void name_slots() const;
   void check_options() const;
   void check_rows(const Tensor& rows) const;
@@ -220,6 +225,7 @@ class Optimizer {
                                            const Tensor& rows, Tensor& total_rows, Tensor& due,
                                            Changes& changes) const;
   void exchange(std::vector<Tensor>& gradients, Tensor& rows) const;
+  Tensor squares_of(const Update& update, std::span<const Tensor> gradients) const;
   std::vector<Tensor> update_if_finite(const Update& update, std::span<const Tensor> state,
                                        std::span<const Tensor> gradients, const Tensor& total_rows) const;
   std::vector<Tensor> update_parameters(const Update& update, std::span<const Tensor> state,
@@ -235,6 +241,7 @@ class Optimizer {
   graph::Setting prepared_{0};       // the number of `entries_`
   WeightDecay weight_decay_;
   StepOptions options_;
+  std::vector<double> first_factors_;  // of the parameter groups, if they have changed since
   Variable learning_rate_;
   Variable step_;
   Variable phase_;          // i64 (), defined if micro-batches are accumulated, like the next two
@@ -248,7 +255,7 @@ class Optimizer {
 };
 
 /// While it lives, every parameter of the optimizer holds its average (StepOptions::ema_decay), and the
-/// average holds the parameter. For evaluating, predicting or saving; a step during this time throws
+/// average holds the parameter. For evaluating, predicting or saving weights; a step during this time throws
 /// kInvalidArgument and changes nothing. Captured functions see the swapped contents without a new capture;
 /// on the CPU the swap allocates nothing. Throws kInvalidArgument if no averages are kept or others live,
 /// kCaptureViolation in a capture.

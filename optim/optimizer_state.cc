@@ -42,16 +42,13 @@ void Optimizer::name_slots() const {
 
 std::vector<Variable> Optimizer::state() const {
   require_here();
-  require(averaged_.value() == 0, ErrorCode::kInvalidArgument, "optimizer",
-          "its state can't be saved or restored while AveragedWeights stand in for the parameters; end their "
-          "scope "
-          "first");
+  require_own_weights("its state can't be saved or restored");
   name_slots();
   std::vector<Variable> result = {learning_rate_, step_};
   if (accumulates()) result.insert(result.end(), {phase_, rows_, flush_});
   for (const Variable& slot_of_scale : scale_slots()) result.push_back(slot_of_scale);
   if (counts_missed() && participation_) result.push_back(participation_->missed());
-  if (accumulates() && participation_) result.push_back(participation_->used());
+  if (accumulates() && participation_) result.push_back(participation_->unused());
   for (const Entry& entry : entries_) {
     result.insert(result.end(), entry.states.begin(), entry.states.end());
     result.insert(result.end(), entry.sums.begin(), entry.sums.end());
@@ -62,9 +59,11 @@ std::vector<Variable> Optimizer::state() const {
 
 std::vector<std::pair<std::string, std::string>> Optimizer::choices() const {
   std::string groups = "none";
-  for (const ParameterGroup& group : options_.parameter_groups) {
-    groups = (&group == &options_.parameter_groups.front() ? "" : groups + ", ") +
-             fmt::format("learning rate times {}", group.learning_rate_factor);
+  for (size_t g = 0; g < options_.parameter_groups.size(); ++g) {
+    const ParameterGroup& group = options_.parameter_groups[g];
+    groups = (g == 0 ? "" : groups + ", ") +
+             fmt::format("learning rate times {}",
+                         first_factors_.empty() ? group.learning_rate_factor : first_factors_[g]);
     if (group.weight_decay) groups += fmt::format(" and weight decay {}", *group.weight_decay);
   }
   return {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <ranges>
 
 #include "isochron/graph/capture/apply.h"
@@ -42,9 +43,9 @@ struct Optimizer::Update {
     size_t targets = 0;
   };
   std::vector<Call> calls;  // the first one may overwrite the step count, which the others read
+  std::vector<bool> uses;   // of the entries: whether this step has a gradient of theirs
   bool divided = false;     // whether there are several groups
-  std::vector<bool> uses;   // of the entries: whether the present gradients are theirs
-  Tensor used;              // if micro-batches are accumulated: Participation::used with the present one
+  Tensor used;              // i64 (entries): 1 where a micro-batch has one; of one process that accumulates
   std::vector<Variable> targets;
   std::vector<Variable> sums;     // of gradients; the sums of one tree level are adjacent
   std::vector<Variable> resting;  // not changed by it; their averages are still updated
@@ -52,6 +53,11 @@ struct Optimizer::Update {
   std::vector<double> l2;         // of each gradient: what of its parameter is added; empty: nothing
 
   bool misses_some() const { return std::ranges::find(uses, false) != uses.end(); }
+  bool uses_all(const Call& call) const { return uses[call.entry]; }
+  /// Whether an earlier micro-batch has gradients of the parameters of a call of which this step has none.
+  Tensor used_before(const Call& call) const {
+    return greater(select(used, static_cast<int64_t>(call.entry)), scalar(0, DType::kI64));
+  }
 };
 
 namespace {
@@ -96,16 +102,20 @@ Tensor standard_normal(const TensorSpec& spec, const Tensor& state, size_t index
                            {"draw", kFirstDraw + static_cast<int64_t>(index)}});
 }
 
-void add_noise(const GradientNoise& noise, const Tensor& step, std::vector<Tensor>& gradients) {
-  const Tensor seed = full({1}, 0, DType::kI64);
-  *seed.data<int64_t>() = static_cast<int64_t>(noise.seed.value_or(0));
-  const Tensor state = concatenate({constant(seed), reshape(step, {1})});
-  const Tensor stddev = pow(cast(step, DType::kF64) + 1.0, -noise.gamma / 2) * std::sqrt(noise.eta);
-  for (size_t i = 0; i < gradients.size(); ++i) {
-    const TensorSpec spec = gradients[i].spec();
-    gradients[i] = gradients[i] + standard_normal(spec, state, i) * cast(stddev, spec.dtype);
+/// The noise of one update.
+struct Noise {
+  Noise(const GradientNoise& noise, const Tensor& step)
+      : stddev(pow(cast(step, DType::kF64) + 1.0, -noise.gamma / 2) * std::sqrt(noise.eta)) {
+    const Tensor seed = full({1}, 0, DType::kI64);
+    *seed.data<int64_t>() = static_cast<int64_t>(noise.seed.value_or(0));
+    state = concatenate({constant(seed), reshape(step, {1})});
   }
-}
+  void add_to(Tensor& gradient, size_t index) const {
+    const TensorSpec spec = gradient.spec();
+    gradient = gradient + standard_normal(spec, state, index) * cast(stddev, spec.dtype);
+  }
+  Tensor stddev, state;
+};
 
 /// The slots of LossScale after an update, given whether its gradients were `finite`: scale, clean updates,
 /// skipped updates.
@@ -124,8 +134,8 @@ std::vector<Tensor> next_scale(const LossScale& options, const Tensor& finite,
 
 }  // namespace
 
-/// `uses`: of the entries, whether this step has a gradient of theirs. Other gradients are zeros, for
-/// parameters that other micro-batches may have used.
+/// `uses`: of the entries, whether this step has a gradient of theirs. With accumulation, `gradients` has the
+/// other entries, too, since earlier micro-batches may have theirs.
 Optimizer::Update Optimizer::update_of(const Gradients& gradients, const std::vector<bool>& uses) const {
   Update update;
   update.uses = uses;
@@ -134,13 +144,19 @@ Optimizer::Update Optimizer::update_of(const Gradients& gradients, const std::ve
     places.push_back(static_cast<size_t>(&entry_of(gradients.parameters[i], i) - entries_.data()));
   }
   const std::vector<size_t> groups =
-      participation_ ? participation_->groups(update.uses) : std::vector<size_t>(entries_.size(), 0);
+      participation_ ? participation_->groups(uses) : std::vector<size_t>(entries_.size(), 0);
   update.divided = std::ranges::any_of(groups, [](size_t group) { return group != 0; });
   std::map<std::pair<bool, size_t>, Update::Call> calls;  // by whether they are of tables, and by group
   for (size_t i = 0; i < places.size(); ++i) {
     const size_t whole = gradients.whole().size(), group = groups[places[i]];
     Update::Call& call = calls.try_emplace({i >= whole, group}, Update::Call{group, places[i]}).first->second;
     call.parameters.push_back(i);
+    const Variable &own = gradients.parameters[i], &first = gradients.parameters[call.parameters.front()];
+    require(own.dtype() == first.dtype(), ErrorCode::kDtypeMismatch, "optimizer",
+            "parameter '{}' is {}, but '{}' is {}; an update takes one dtype: make both layers of the same, "
+            "or use "
+            "an optimizer for each",
+            own.name(), dtype_name(own.dtype()), first.name(), dtype_name(first.dtype()));
     if (i < whole) continue;
     call.rows.push_back(gradients.rows[i - whole]);
     call.counts.push_back(gradients.counts[i - whole]);
@@ -171,7 +187,7 @@ Optimizer::Update Optimizer::update_of(const Gradients& gradients, const std::ve
   if (options_.ema_decay == 0) return update;
   for (const size_t place : places) update.targets.push_back(entries_[place].average);
   for (size_t i = 0; i < entries_.size(); ++i) {
-    if (accumulates() || update.uses[i]) continue;
+    if (std::ranges::find(places, i) != places.end()) continue;
     update.resting.push_back(entries_[i].parameter);
     update.targets.push_back(entries_[i].average);
   }
@@ -181,9 +197,6 @@ Optimizer::Update Optimizer::update_of(const Gradients& gradients, const std::ve
 /// `uses` as in update_of.
 void Optimizer::step(std::span<const Variable> parameters, std::vector<Tensor> gradients,
                      const std::vector<bool>& uses, const Tensor& rows) {
-  require(averaged_.read([] { return "whether AveragedWeights live"; }) == 0, ErrorCode::kInvalidArgument,
-          "optimizer",
-          "a step can't run while AveragedWeights stand in for the parameters; end their scope first");
   schedules_set_.read([] { return "the optimizer's schedule"; });
   prepared_.read([] { return "which parameters the optimizer has"; });
   const graph::UnobservedScope unobserved;
@@ -194,7 +207,7 @@ void Optimizer::step(std::span<const Variable> parameters, std::vector<Tensor> g
   std::vector<Variable> targets = update.targets;
   for (const Variable& slot : scale_slots()) targets.push_back(slot);
   const std::vector<Tensor> state = values_of(targets);
-  Tensor own_rows = rows, due;
+  Tensor own_rows = sums_rows() ? rows : Tensor(), due;
   if (accumulates()) gradients = accumulate_gradients(update, gradients, rows, own_rows, due, changes);
   const auto change = [&](std::span<const Tensor> before) {
     std::vector<Tensor> sums = gradients;
@@ -216,7 +229,7 @@ Optimizer::Changes Optimizer::gradient_copies(std::span<const Variable> paramete
   if (!options_.keep_gradients) return changes;
   for (const Entry& entry : entries_) {
     const auto at = std::ranges::find(parameters, entry.parameter);
-    if (at == parameters.end()) {
+    if (at == parameters.end() || !gradients[static_cast<size_t>(at - parameters.begin())].defined()) {
       changes.emplace_back(entry.gradient, constant(zeros(entry.gradient.shape(), entry.gradient.dtype())));
       continue;
     }
@@ -257,22 +270,63 @@ std::vector<Tensor> Optimizer::accumulate_gradients(Update& update, std::span<co
   total_rows = rows_.tensor() * continuing + rows;
   due = logical_or(flush_, phase >= static_cast<double>(options_.accumulate - 1));
   const Tensor next_phase = where(due, zero, phase + 1.0);
-  update.used = Participation::mask(update.uses);
-  if (update.misses_some())
-    update.used = maximum(update.used, participation_->used().tensor() * cast(continuing, DType::kI64));
-  const std::vector<Tensor> before = values_of(update.sums);
-  TreeSums after;
-  if (options_.exact_sums) {
-    after = tree_accumulate(phase, due, gradients, before);
-  } else {
-    after.totals = after.levels = blend(continuing, before, one(), gradients);
+  Tensor used_before;
+  if (update.divided) {
+    used_before = (1.0 - participation_->unused().tensor()) * cast(continuing, DType::kI64);
+    const Tensor used = maximum(used_before, Participation::mask(update.uses));
+    changes.emplace_back(participation_->unused(), 1.0 - used);
+    if (!distributed()) update.used = used;
   }
-  for (size_t i = 0; i < update.sums.size(); ++i) changes.emplace_back(update.sums[i], after.levels[i]);
-  if (update.divided) changes.emplace_back(participation_->used(), update.used);
+  const std::vector<Tensor> before = values_of(update.sums);
+  std::vector<Tensor> totals = before;
+  if (options_.exact_sums) {
+    TreeSums after = tree_accumulate(phase, due, gradients, before);
+    for (size_t i = 0; i < update.sums.size(); ++i) changes.emplace_back(update.sums[i], after.levels[i]);
+    totals = std::move(after.totals);
+  }
+  for (const Update::Call& call : update.calls) {
+    if (options_.exact_sums || !update.uses_all(call)) continue;
+    const Tensor continues = call.group == 0
+                                 ? continuing
+                                 : cast(select(used_before, static_cast<int64_t>(call.entry)), DType::kF64);
+    std::vector<Tensor> own, sums;
+    for (const size_t i : call.parameters) {
+      own.push_back(gradients[i]);
+      sums.push_back(before[i]);
+    }
+    const std::vector<Tensor> after = blend(continues, sums, one(), own);
+    for (size_t k = 0; k < after.size(); ++k) {
+      totals[call.parameters[k]] = after[k];
+      changes.emplace_back(update.sums[call.parameters[k]], after[k]);
+    }
+  }
   changes.emplace_back(phase_, next_phase);
   changes.emplace_back(rows_, total_rows);
   changes.emplace_back(flush_, scalar(0, DType::kBool));
-  return after.totals;
+  return totals;
+}
+
+/// The sum of the squares of all gradients that take part.
+Tensor Optimizer::squares_of(const Update& update, std::span<const Tensor> gradients) const {
+  std::vector<bool> maybe(gradients.size());
+  for (const Update::Call& call : update.calls) {
+    for (const size_t i : call.parameters) maybe[i] = !update.uses_all(call);
+  }
+  std::vector<Tensor> surely;
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    if (!maybe[i]) surely.push_back(gradients[i]);
+  }
+  Tensor squares = square_sum(surely);
+  for (const Update::Call& call : update.calls) {
+    if (update.uses_all(call)) continue;
+    std::vector<Tensor> own;
+    for (const size_t i : call.parameters) own.push_back(gradients[i]);
+    const std::vector<Tensor> none{scalar(0, DType::kF64)};
+    squares = squares + update_if(update.used_before(call), none, [&](std::span<const Tensor>) {
+                return std::vector<Tensor>{square_sum(own)};
+              })[0];
+  }
+  return squares;
 }
 
 /// Calls `update_parameters` with loss scaling, and only if the gradients are finite. The last three of
@@ -281,7 +335,7 @@ std::vector<Tensor> Optimizer::update_if_finite(const Update& update, std::span<
                                                 std::span<const Tensor> gradients,
                                                 const Tensor& total_rows) const {
   const std::span<const Tensor> slots = state.last(3);
-  const Tensor squares = square_sum(gradients);
+  const Tensor squares = squares_of(update, gradients);
   const Tensor finite = is_finite(squares);
   const Tensor scale = cast(slots[0], DType::kF64);
   const Tensor factor = 1.0 / (total_rows.defined() ? scale * some(total_rows) : scale);
@@ -301,16 +355,24 @@ std::vector<Tensor> Optimizer::update_parameters(const Update& update, std::span
   const Clipping& clip = options_.clip;
   const bool one_by_one = clip.value > 0 || clip.norm > 0 || options_.noise.eta > 0 || adds_l2();
   if (clip.global_norm > 0) {
-    factor = clipped_factor(factor, squares.defined() ? squares : square_sum(gradients), clip.global_norm);
+    factor =
+        clipped_factor(factor, squares.defined() ? squares : squares_of(update, gradients), clip.global_norm);
   }
-  for (Tensor& gradient : gradients) {
-    if (!one_by_one) break;
+  std::optional<Noise> noise;
+  if (options_.noise.eta > 0) noise.emplace(options_.noise, state[0]);
+  const auto change = [&, factor](size_t i) {
+    Tensor& gradient = gradients[i];
     const Tensor own = clip.norm > 0 ? clipped_factor(factor, square_sum({&gradient, 1}), clip.norm) : factor;
     gradient = gradient * cast(own, gradient.dtype());
     if (clip.value > 0) gradient = isochron::clip(gradient, -clip.value, clip.value);
+    if (noise) noise->add_to(gradient, i);
+  };
+  for (const Update::Call& call : update.calls) {
+    for (const size_t i : call.parameters) {
+      if (one_by_one && update.uses_all(call)) change(i);
+    }
   }
   if (one_by_one) factor = one();
-  if (options_.noise.eta > 0) add_noise(options_.noise, state[0], gradients);
 
   const Tensor rate = schedule_.constant() ? learning_rate_.tensor() : state[update.learning_rate];
   Tensor kept, fresh;
@@ -326,7 +388,7 @@ std::vector<Tensor> Optimizer::update_parameters(const Update& update, std::span
                         : counts_missed() ? participation_->missed()
                                           : Tensor();
   for (const Update::Call& call : std::views::reverse(update.calls)) {
-    const bool uses = update.uses[call.entry], by_rows = !call.rows.empty();
+    const bool uses = update.uses_all(call), by_rows = !call.rows.empty();
     const bool of_all = uses && (call.group == 0 || !counts_missed());  // its count is that of all updates
     const Tensor step =
         of_all || !counts_missed() ? state[0] : Participation::own_steps(state[0], missed, call.entry);
@@ -335,6 +397,7 @@ std::vector<Tensor> Optimizer::update_parameters(const Update& update, std::span
       inputs.insert(inputs.end(), before.begin(), before.end());
       for (size_t k = 0; k < call.parameters.size(); ++k) {
         const size_t i = call.parameters[k];
+        if (one_by_one && !uses) change(i);
         const bool l2 = !update.l2.empty() && update.l2[i] > 0;
         inputs.push_back(l2 ? gradients[i] + before[k] * update.l2[i] : gradients[i]);
       }
@@ -349,16 +412,14 @@ std::vector<Tensor> Optimizer::update_parameters(const Update& update, std::span
     };
     const std::span<const Tensor> before = state.subspan(call.first_target, call.targets);
     const std::vector<Tensor> updated =
-        uses ? after(before)
-             : update_if(equal(select(update.used, static_cast<int64_t>(call.entry)), scalar(1, DType::kI64)),
-                         before, after);
+        uses ? after(before) : update_if(update.used_before(call), before, after);
     for (size_t i = 0; i < call.parameters.size(); ++i) parameters[call.parameters[i]] = updated[i];
     std::ranges::copy(updated, results.begin() + static_cast<std::ptrdiff_t>(call.first_target));
   }
   if (!results[0].defined()) results[0] = state[0] + 1.0;
   if (misses_some) {
     const Tensor used = update.used.defined() ? update.used : Participation::mask(update.uses);
-    results.back() = missed + (1.0 - used);
+    results.back() = missed + cast(equal(used, scalar(0, DType::kI64)), DType::kI64);
   }
   if (!schedule_.constant()) results.push_back(schedule_(results[0]));
   if (options_.ema_decay > 0) {

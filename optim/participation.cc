@@ -16,23 +16,24 @@ namespace isochron::optim {
 /// The groups of captured steps only ever split. A plan whose groups have split since is traced anew, because
 /// of `version`.
 struct Participation::State {
-  Variable missed, used;
+  Variable missed, unused;
   std::vector<size_t> group;
   int64_t version = 0;
   int64_t assigned = 0;  // `assignments()` when the groups were last compared with the contents
 
-  int64_t assignments() const { return missed.assignments().value() + used.assignments().value(); }
+  int64_t assignments() const { return missed.assignments().value() + unused.assignments().value(); }
 
-  /// `groups`, divided by the contents of the variables.
+  /// `groups`, divided by the contents of the variables. These are zeros as long as all are in group 0 and
+  /// nothing was assigned, so that nothing is read from a device.
   std::vector<size_t> divided_by_contents(const std::vector<size_t>& groups) const {
+    const auto is_first = [](size_t number) { return number == 0; };
+    if (assigned == assignments() && std::ranges::all_of(group, is_first)) return groups;
     const auto numbers_of = [](const Variable& variable) {
       const graph::EagerScope eager;
       const std::vector<double> numbers = variable.tensor().to_vector();
       return std::vector<int64_t>(numbers.begin(), numbers.end());
     };
-    std::vector<int64_t> unused = numbers_of(used);
-    for (int64_t& number : unused) number = 1 - number;
-    return divided(divided(groups, numbers_of(missed)), unused);
+    return divided(divided(groups, numbers_of(missed)), numbers_of(unused));
   }
 
   /// Whether the groups hold for the present contents, which may have been restored.
@@ -60,9 +61,11 @@ struct Participation::State {
   }
 };
 
-Participation::Participation(size_t parameters) : state_(std::make_shared<State>()) { add(parameters, 0); }
+Participation::Participation(size_t parameters) : state_(std::make_shared<State>()) {
+  add(parameters, 0, false);
+}
 
-void Participation::add(size_t more, int64_t updates) {
+void Participation::add(size_t more, int64_t updates, bool within_update) {
   const graph::EagerScope eager;
   const size_t before = state_->group.size();
   const auto longer = [&](Variable& variable, const char* name, int64_t value) {
@@ -73,19 +76,20 @@ void Participation::add(size_t more, int64_t updates) {
       std::copy_n(there.data<int64_t>(), before, content.data<int64_t>());
     }
     variable = Variable(content, name, false);
-    static_cast<void>(variable.assignments());
+    static_cast<void>(variable.assignments());  // counts from now on
   };
   longer(state_->missed, "missed_updates", updates);
-  longer(state_->used, "used", 1);
+  longer(state_->unused, "unused", within_update ? 1 : 0);
   std::vector<size_t> groups = state_->group;
-  const size_t new_group = updates == 0 ? 0 : 1 + (before == 0 ? 0 : std::ranges::max(groups));
-  groups.insert(groups.end(), more, new_group);
+  const bool as_all = updates == 0 && !within_update;
+  const size_t next = 1 + (before == 0 ? 0 : std::ranges::max(groups));
+  groups.insert(groups.end(), more, as_all ? 0 : next);
   state_->assigned = state_->assignments();
   state_->set(std::move(groups));
 }
 
 const Variable& Participation::missed() const { return state_->missed; }
-const Variable& Participation::used() const { return state_->used; }
+const Variable& Participation::unused() const { return state_->unused; }
 
 std::vector<size_t> Participation::groups(const std::vector<bool>& uses) const {
   std::vector<int64_t> left_out(uses.size());

@@ -1,7 +1,7 @@
-// Which parameters take part in an optimizer's updates. A parameter takes part in an update if it had a
-// gradient in it, or in one of its micro-batches. Others miss it, because they are frozen or not used:
-// nothing of them changes, and a rule that corrects the bias of its states counts a parameter's own updates,
-// as in PyTorch.
+// Which parameters take part in an optimizer's updates. A parameter takes part in an update if the update, or
+// one of its micro-batches, has a gradient of it. Others miss it, because they are frozen or not used:
+// parameter and states stay as they are, and a rule that corrects the bias of its states counts a parameter's
+// own updates, as in PyTorch.
 #pragma once
 
 #include <memory>
@@ -14,21 +14,23 @@ namespace isochron::optim {
 /// Copies share the state.
 class Participation {
  public:
-  /// For `parameters` parameters, which have missed none of no updates.
+  /// For `parameters` parameters, before the first update.
   explicit Participation(size_t parameters);
-  /// `more` parameters, after `updates` updates, all of which they have missed.
-  void add(size_t more, int64_t updates);
+  /// `more` parameters, which have missed all of `updates` updates and, with `within_update`, the
+  /// micro-batches so far of the present one. Makes new variables.
+  void add(size_t more, int64_t updates, bool within_update);
 
   // Checkpoints hold both variables. Restored contents take effect in captured steps, which are traced anew
   // if they have to be.
   /// i64 (parameters): how many updates each has missed.
   const Variable& missed() const;
-  /// i64 (parameters): 1 where a micro-batch of the present update used the parameter, else 0.
-  const Variable& used() const;
+  /// i64 (parameters): 1 where none of the micro-batches so far of the present update has a gradient, else 0.
+  const Variable& unused() const;
 
   /// The group of each parameter. The parameters of a group have missed the same number of updates, those of
-  /// group 0 none, and the micro-batches have used all or none of them. In a capture this holds in every
-  /// replay, also if other captured steps use other parameters. `uses` says which parameters this call uses.
+  /// group 0 none, and each micro-batch has a gradient of all of them or none. In a capture this holds in
+  /// every replay, also if other captured steps use other parameters. `uses` says which parameters have a
+  /// gradient now.
   std::vector<size_t> groups(const std::vector<bool>& uses) const;
   /// `uses` as i64: 1 or 0.
   static Tensor mask(const std::vector<bool>& uses);

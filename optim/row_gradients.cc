@@ -95,7 +95,8 @@ Optimizer::Gradients Optimizer::by_rows(std::span<const Variable> parameters,
   std::vector<Variable> tables;
   std::vector<Tensor> sums;
   for (size_t i = 0; i < parameters.size(); ++i) {
-    const std::vector<RowGradient> rows = row_gradients_of(parameters[i], gradients[i]);
+    const std::vector<RowGradient> rows =
+        gradients[i].defined() ? row_gradients_of(parameters[i], gradients[i]) : std::vector<RowGradient>{};
     if (rows.empty()) {
       result.parameters.push_back(parameters[i]);
       result.gradients.push_back(gradients[i]);

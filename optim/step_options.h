@@ -102,7 +102,8 @@ struct StepOptions {
   /// Micro-batches per update: their gradients are summed, weighted by rows, and divided once by the number
   /// of all rows. The update is that of the large batch up to rounding, except for random draws (dropout) and
   /// for ops that depend on the whole batch (the moments of batch normalization are those of the
-  /// micro-batches). A parameter is updated if at least one of the micro-batches used it.
+  /// micro-batches). A parameter is updated if at least one of the micro-batches used it; with several ranks,
+  /// the micro-batches of an update must use the same parameters.
   int64_t accumulate = 1;
   /// The ranks that train together; null: comm::world(), which is one process unless it has been joined. An
   /// update takes `accumulate` micro-batches of every rank and is that of the large batch as above, even if

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <ranges>
 #include <utility>
 
 #include "isochron/core/base/clock.h"
@@ -437,12 +438,25 @@ void CapturedFunction::prepare(const Signature& signature) {
         "data to fixed ones, or call it without prepare()",
         signature_str(signature));
   }
+  const auto planned = [&](const Signature& of) {
+    return std::ranges::any_of(
+        impl.calls, [&](const auto& call) { return call->signature == of && call->settings.hold(); });
+  };
+  // A trace may change settings that earlier ones have read, such as which parameters take part in updates.
+  std::vector<Signature> wanted;
   for (const auto& call : impl.calls) {
-    if (call->signature == signature && call->settings.hold()) return;
+    if (call->settings.hold()) wanted.push_back(call->signature);
   }
+  wanted.push_back(signature);
   kept = impl_;
-  PlannedCall* call = Impl::add_kept(kept, signature);
-  if (!impl.options.plan.device.is_cpu()) call->make_ring(impl.options.plan.device);
+  for (size_t round = 0; round <= wanted.size(); ++round) {
+    if (std::ranges::all_of(wanted, planned)) return;
+    for (const Signature& next : std::views::reverse(wanted)) {
+      if (planned(next)) continue;
+      PlannedCall* call = Impl::add_kept(kept, next);
+      if (!impl.options.plan.device.is_cpu()) call->make_ring(impl.options.plan.device);
+    }
+  }
 }
 
 void CapturedFunction::keep_at_least(size_t plans) {

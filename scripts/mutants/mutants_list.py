@@ -476,7 +476,7 @@ MUTANTS = [
            "train", "SwapWeights.*"),
     Mutant("best-begun-anew-in-each-fit", "train/callbacks/model_checkpoint.cc", "  replaced_.clear();\n  next_step_ = options_.every_steps;",
            "  replaced_.clear();\n  best_ = Best(options_.mode);\n  next_step_ = options_.every_steps;", "train", "ModelCheckpoint.*"),
-    Mutant("averages-of-the-frozen-stop", "optim/optimizer_step.cc", "    if (accumulates() || update.uses[i]) continue;\n", "    if (update.uses[i] || !entries_[i].parameter.trainable()) continue;\n",
+    Mutant("averages-of-the-frozen-stop", "optim/optimizer_step.cc", "    if (std::ranges::find(places, i) != places.end()) continue;\n", "    if (std::ranges::find(places, i) != places.end() || !entries_[i].parameter.trainable()) continue;\n",
            "optim", "TrainedParameters.AveragesOfThose*"),
     Mutant("scaled-rows-taken-for-dense", "ops/indexing/row_updates.cc", "if (op.name != \"mul\" && op.name != \"div\") return std::nullopt;",
            "return std::nullopt;", "optim", "RowUpdates.GradientsScaled*"),

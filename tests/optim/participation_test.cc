@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <map>
@@ -355,12 +356,66 @@ TEST(Participation, AveragesOfParametersThatAreAddedLaterGoOn) {
   EXPECT_EQ(q.tensor().item<double>(), 6);
 }
 
+TEST(Participation, OfParametersThatAreAddedWithinAnUpdateBeginsWithTheirFirstMicroBatch) {
+  for (const bool captured : {false, true}) {
+    Letters all("p", [] { return AdamW({.weight_decay = {.rate = 0.5}, .step = {.accumulate = 2}}); });
+    const auto micro_batch = [&](const char* letters) { captured ? all.step(letters) : all.apply(letters); };
+    micro_batch("p");
+    all.parameters.push_back(weight("q"));
+    all.optimizer.prepare(all.parameters);
+    micro_batch("p");
+    EXPECT_EQ(all.parameters[1].tensor().to_vector(), weight("q").tensor().to_vector());
+    micro_batch("pq");
+    micro_batch("p");
+    EXPECT_NE(all.parameters[1].tensor().to_vector(), weight("q").tensor().to_vector());
+  }
+}
+
+TEST(Participation, PlansOfSeveralSignaturesCanBePreparedAndSealed) {
+  const Variable p(ones({1}), "p"), q(ones({1}), "q");
+  Adam adam;
+  adam.prepare(std::vector{p, q});
+  auto step = capture([&](const Tensor& x) {
+    const bool both = x.extent(0) == 4;
+    adam.minimize(both ? sum(x * p) + sum(x * q) : sum(x * p), both ? std::vector{p, q} : std::vector{p});
+  });
+  step.prepare({{DType::kF32, {4}}});
+  step.prepare({{DType::kF32, {3}}});
+  step.seal();
+  step(ones({3}));
+  step(ones({4}));
+  EXPECT_EQ(step.traces().size(), 3u);
+}
+
+TEST(Participation, OfFrozenParametersTakesNoPassOverTheirSums) {
+  const Variable p(ones({4}), "p"), q(ones({4}), "q");
+  Sgd sgd({.step = {.accumulate = 2, .loss_scale = {.initial = 4}, .clip = {.global_norm = 1}}});
+  sgd.prepare(std::vector{p, q});
+  q.set_trainable(false);
+  const std::vector<Variable> state = sgd.state();
+  const auto sum_of_q = std::ranges::find(state, std::string("q/gradient_sum"), &Variable::name);
+  ASSERT_NE(sum_of_q, state.end());
+  sum_of_q->assign(full({4}, std::numeric_limits<double>::quiet_NaN()));
+  auto step = capture([&](const Tensor& x) { sgd.minimize(sum(x * p) + sum(q), std::vector{p, q}); });
+  for (int i = 0; i < 4; ++i) step(ones({4}));
+  EXPECT_TRUE(std::isnan(sum_of_q->tensor().to_vector()[0]));
+  EXPECT_EQ(sgd.skipped_steps(), 0);
+  EXPECT_LT(p.tensor().to_vector()[0], 1);
+  EXPECT_EQ(q.tensor().to_vector()[0], 1);
+}
+
 TEST(Participation, OfOtherDtypesInOneUpdateIsAnError) {
   const Variable p(zeros({2}), "p"), q(zeros({2}, DType::kF64), "q");
   Adam adam;
   EXPECT_ERROR(adam.apply(std::vector{p, q}, std::vector{ones({2}), ones({2}, DType::kF64)}),
                ErrorCode::kDtypeMismatch, "parameter 'q' is f64, but 'p' is f32");
   EXPECT_TRUE(adam.parameters().empty());
+  for (const int64_t accumulate : {1, 2}) {
+    Sgd sgd({.learning_rate = 1, .step = {.accumulate = accumulate}});
+    sgd.prepare(std::vector{p, q});
+    for (int64_t i = 0; i < accumulate; ++i) sgd.apply(std::vector{p}, std::vector{ones({2})});
+    EXPECT_EQ(sgd.step_count(), 1);
+  }
 }
 
 TEST(Participation, AreKnownToTheRulesThatReadTheCount) {

@@ -143,6 +143,56 @@ TEST(Ranks, EverySplitOfAnUpdateHasTheSameBits) {
   EXPECT_NE(train(1, 4, small_adam), whole);
 }
 
+TEST(Ranks, ParametersThatMissUpdatesHaveTheSameBitsForEverySplit) {
+  constexpr int kUses[] = {1, 3, 2, 2,
+                           3, 0, 3};  // the bits of two parameters, of all micro-batches of an update
+  const auto trained = [&](int ranks) {
+    std::mutex mutex;
+    std::vector<std::string> results(static_cast<size_t>(ranks));
+    const int64_t each = 4 / ranks;
+    run_ranks(ranks, [&](const Group& group) {
+      const Variable p(ones({3}), "p"), q(ones({3}), "q"), always(ones({3}), "always");
+      const std::vector<Variable> all{p, q, always};
+      Adam adam({.learning_rate = 0.05,
+                 .weight_decay = {.rate = 0.1},
+                 .step = {.accumulate = each, .group = group, .exact_sums = true}});
+      adam.prepare(all);
+      const auto step_of = [&](int uses) {
+        return capture(
+            [&, uses](const Tensor& x) {
+              Tensor loss = sum(always * x);
+              std::vector<Variable> some{always};
+              if (uses & 1) loss = loss + sum(square(p * x)), some.insert(some.begin(), p);
+              if (uses & 2) loss = loss + sum(square(q * x)), some.insert(some.begin(), q);
+              adam.minimize(loss, some);
+            },
+            {.plan = {.threads = 1}});
+      };
+      auto none = step_of(0), of_p = step_of(1), of_q = step_of(2), both = step_of(3);
+      for (size_t update = 0; update < std::size(kUses); ++update) {
+        for (int64_t i = 0; i < each; ++i) {
+          const int64_t m = 4 * static_cast<int64_t>(update) + group->rank() * each + i;
+          const Tensor x = from_vector({3}, sines(3, static_cast<double>(m)), DType::kF32);
+          const int uses = kUses[update];
+          uses == 0 ? none(x) : uses == 1 ? of_p(x) : uses == 2 ? of_q(x) : both(x);
+        }
+      }
+      std::vector<Variable> contents = all;
+      for (const Variable& slot : adam.state()) {
+        if (slot.name() == "missed_updates" || slot.name().find("mean") != std::string::npos)
+          contents.push_back(slot);
+      }
+      const std::lock_guard lock(mutex);
+      results[static_cast<size_t>(group->rank())] = bytes_of(contents);
+    });
+    for (const std::string& other : results) EXPECT_EQ(other, results[0]) << "ranks differ";
+    return results[0];
+  };
+  const std::string whole = trained(1);
+  EXPECT_EQ(trained(2), whole);
+  EXPECT_EQ(trained(4), whole);
+}
+
 TEST(Ranks, BitsDontDependOnBucketsClippingOrScale) {
   const auto momentum = [](const StepOptions& step) {
     return Optimizer(Sgd({.learning_rate = 0.1, .momentum = 0.9, .step = step}));

@@ -195,10 +195,24 @@ TEST(AveragedWeights, BeforeTheFirstStepAreTheParameters) {
   {
     AveragedWeights averages(sgd);
     EXPECT_ERROR(sgd.state(), ErrorCode::kInvalidArgument, "end their scope first");
+    const Variable q(ones({1}), "q");
+    EXPECT_ERROR(sgd.prepare(std::vector{p, q}), ErrorCode::kInvalidArgument,
+                 "parameters can't be added while");
+    EXPECT_EQ(sgd.parameters().size(), 1u);
     averages.keep();
     EXPECT_EQ(sgd.state().size(), 3u);
   }
   { const AveragedWeights again(sgd); }
+}
+
+TEST(LossScales, RowsOfOneProcessDontDivideGradients) {
+  for (const double scale : {0.0, 4.0}) {
+    const Variable p(zeros({1}), "p");
+    Sgd sgd({.learning_rate = 1, .step = {.loss_scale = {.initial = scale}}});
+    auto step = capture([&] { sgd.minimize(sum(p * 8.0), std::vector{p}, scalar(8, DType::kF64)); });
+    step();
+    EXPECT_EQ(p.tensor().item<float>(), -8) << scale;
+  }
 }
 
 TEST(AveragedWeights, StandInForTheParametersWhileTheyLive) {

@@ -292,6 +292,7 @@ void DataParallel::steps_of(int64_t& step, int64_t& total_steps) const {
 
 bool DataParallel::is_sum(std::string_view name) {
   return name == "optimizer/phase" || name == "optimizer/rows" || name == "optimizer/flush" ||
+         name == "optimizer/unused" ||
          (name.starts_with("optimizer/") && name.find("/gradient_sum") != std::string_view::npos);
 }
 

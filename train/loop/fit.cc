@@ -92,7 +92,10 @@ History Trainer::Fit::run() {
   run_.resumes = resumed.has_value();
   callbacks_.notify(&Callback::on_train_begin);
   check_what_is_saved();
-  if (resumed) resume(*resumed);
+  if (resumed) {
+    resume(*resumed);
+    trainer_.train_.prepare(dataset_);  // once more, if the plans don't fit the restored state
+  }
   if (run_.ranks > 1) parallel_->agree(settings_of_all(), weights());
   if (parallel_ != nullptr) parallel_->begin_draws(trainer_.functions_.optimizer->phase());
   if (parallel_ != nullptr && recorder_ != nullptr) rank_record_.emplace(*recorder_, parallel_->group());

@@ -42,7 +42,7 @@ enum Algorithm : size_t {
   kLibraryWinograd,  // oneDNN's
   kOwnLoops,         // for the calls that the library doesn't support
 };
-constexpr std::string_view kTimed[] = {"winograd", "nhwc", "blocked", "onednn_winograd"};
+constexpr std::string_view kTimed[] = {"own_winograd", "nhwc", "blocked", "onednn_winograd"};
 
 /// The library's dims of a tensor: batch, channels, then space. A single spatial axis is passed as two, the
 /// first with extent 1.
@@ -263,7 +263,7 @@ std::unique_ptr<Kernel> prepare_half_convolution(ConvolutionPass pass, const Con
                                                            : &LibraryTypes::kernel;
     types.*of_result = memory::data_type::f32;
   }
-  constexpr std::string_view kNames[] = {"winograd", "nhwc", "blocked", "f32"};
+  constexpr std::string_view kNames[] = {"own_winograd", "nhwc", "blocked", "f32"};
   return choose_kernel(request, threads, kNames, [&](size_t algorithm) -> std::unique_ptr<Kernel> {
     if (algorithm == kOwnWinograd) return make_winograd(pass, shape, bias, threads, {operands, result});
     if (algorithm > kDirectBlocked) return graph::prepare_through_f32(request);

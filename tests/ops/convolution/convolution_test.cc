@@ -160,7 +160,7 @@ TEST(Convolution, EveryLibraryWayAgreesWithThePlainLoops) {
     run(call, DType::kF32, 1);
     for (const auto& [key, chosen] : ops::recorded_choices()) {
       if (before.contains(key)) continue;
-      for (const char* way : {"nhwc", "blocked", "winograd", "onednn_winograd", "depthwise"}) {
+      for (const char* way : {"nhwc", "blocked", "own_winograd", "onednn_winograd", "depthwise"}) {
         SCOPED_TRACE(key + " " + way);
         ops::restore_choices({{key, way}});
         const std::vector<Tensor> results = run(call, DType::kF32, 1);
