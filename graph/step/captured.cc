@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <ranges>
 #include <utility>
 
 #include "isochron/core/base/clock.h"
@@ -438,23 +437,33 @@ void CapturedFunction::prepare(const Signature& signature) {
         "data to fixed ones, or call it without prepare()",
         signature_str(signature));
   }
-  const auto planned = [&](const Signature& of) {
-    return std::ranges::any_of(
-        impl.calls, [&](const auto& call) { return call->signature == of && call->settings.hold(); });
+  const auto state_of = [&](const Signature& of) {
+    bool there = false, holds = false;
+    for (const auto& call : impl.calls) {
+      if (!(call->signature == of)) continue;
+      there = true;
+      holds = holds || call->settings.hold();
+    }
+    return std::pair(there, holds);
   };
-  // A trace may change settings that earlier ones have read, such as which parameters take part in updates.
-  std::vector<Signature> wanted;
+  if (state_of(signature).second) return;
+  std::vector<Signature> held;
   for (const auto& call : impl.calls) {
-    if (call->settings.hold()) wanted.push_back(call->signature);
+    if (call->settings.hold()) held.push_back(call->signature);
   }
-  wanted.push_back(signature);
+  held.push_back(signature);
   kept = impl_;
-  for (size_t round = 0; round <= wanted.size(); ++round) {
-    if (std::ranges::all_of(wanted, planned)) return;
-    for (const Signature& next : std::views::reverse(wanted)) {
-      if (planned(next)) continue;
-      PlannedCall* call = Impl::add_kept(kept, next);
-      if (!impl.options.plan.device.is_cpu()) call->make_ring(impl.options.plan.device);
+  const auto add = [&](const Signature& next) {
+    PlannedCall* call = Impl::add_kept(kept, next);
+    if (!impl.options.plan.device.is_cpu()) call->make_ring(impl.options.plan.device);
+  };
+  add(signature);
+  // The trace may have changed settings that earlier ones have read, such as which parameters take part in
+  // updates, and so may the new traces of those.
+  for (size_t round = 0; round < held.size(); ++round) {
+    for (const Signature& earlier : held) {
+      const auto [there, holds] = state_of(earlier);
+      if (there && !holds) add(earlier);
     }
   }
 }

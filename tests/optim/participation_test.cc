@@ -385,6 +385,9 @@ TEST(Participation, PlansOfSeveralSignaturesCanBePreparedAndSealed) {
   step(ones({3}));
   step(ones({4}));
   EXPECT_EQ(step.traces().size(), 3u);
+  auto one_plan = capture([](const Tensor& x) { return x * 2.0; }, {.max_plans = 1});
+  for (const int64_t rows : {3, 4, 5}) one_plan.prepare({{DType::kF32, {rows}}});
+  EXPECT_EQ(one_plan.traces().size(), 3u) << "what found no room isn't planned again";
 }
 
 TEST(Participation, OfFrozenParametersTakesNoPassOverTheirSums) {
