@@ -308,19 +308,18 @@ std::vector<Tensor> Optimizer::accumulate_gradients(Update& update, std::span<co
 
 /// The sum of the squares of all gradients that take part.
 Tensor Optimizer::squares_of(const Update& update, std::span<const Tensor> gradients) const {
-  std::vector<bool> maybe(gradients.size());
+  const auto append = [&](const Update::Call& call, std::vector<Tensor>& to) {
+    for (const size_t i : call.parameters) to.push_back(gradients[i]);
+  };
+  std::vector<Tensor> used;
   for (const Update::Call& call : update.calls) {
-    for (const size_t i : call.parameters) maybe[i] = !update.uses_all(call);
+    if (update.uses_all(call)) append(call, used);
   }
-  std::vector<Tensor> surely;
-  for (size_t i = 0; i < gradients.size(); ++i) {
-    if (!maybe[i]) surely.push_back(gradients[i]);
-  }
-  Tensor squares = square_sum(surely);
+  Tensor squares = square_sum(used);
   for (const Update::Call& call : update.calls) {
     if (update.uses_all(call)) continue;
     std::vector<Tensor> own;
-    for (const size_t i : call.parameters) own.push_back(gradients[i]);
+    append(call, own);
     const std::vector<Tensor> none{scalar(0, DType::kF64)};
     squares = squares + update_if(update.used_before(call), none, [&](std::span<const Tensor>) {
                 return std::vector<Tensor>{square_sum(own)};

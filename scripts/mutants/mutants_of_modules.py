@@ -168,7 +168,7 @@ ROWS = [
     ("sums-of-unused-parameters-stay", "optim/optimizer_step.cc", "call.group == 0\n                                 ? continuing\n                                 : cast(select(used_before, static_cast<int64_t>(call.entry)), DType::kF64);", "continuing;", "optim", "Participation.OfAMicroBatch*"),
     ("unused-parameters-are-updated", "optim/optimizer_step.cc", "uses ? after(before) : update_if(update.used_before(call), before, after);", "after(before);", "optim", "Participation.OfAMicroBatch*:Participation.OfFrozen*"),
     ("micro-batches-of-before-count", "optim/optimizer_step.cc", "used_before = (1.0 - participation_->unused().tensor()) * cast(continuing, DType::kI64);", "used_before = 1.0 - participation_->unused().tensor();", "optim", "Participation.OfAMicroBatch*"),
-    ("squares-of-stale-sums-count", "optim/optimizer_step.cc", "maybe[i] = !update.uses_all(call);", "maybe[i] = false;", "optim", "Participation.OfFrozen*"),
+    ("squares-of-stale-sums-count", "optim/optimizer_step.cc", "    if (update.uses_all(call)) append(call, used);\n", "    append(call, used);\n", "optim", "Participation.OfFrozen*"),
     ("prepared-plans-are-stale", "graph/step/captured.cc", "      if (there && !holds) add(earlier);\n", "      static_cast<void>(there && !holds);\n", "optim", "Participation.PlansOf*"),
     ("plans-without-room-are-made-again", "graph/step/captured.cc", "      if (there && !holds) add(earlier);\n", "      if (there || !holds) { if (!holds) add(earlier); }\n", "optim", "Participation.PlansOf*"),
     ("rows-of-one-process-divide", "optim/optimizer_step.cc", "Tensor own_rows = sums_rows() ? rows : Tensor(), due;", "Tensor own_rows = rows, due;", "optim", "LossScales.*"),
