@@ -10,6 +10,7 @@
 #include "isochron/ops/rows/registry.h"
 #include "isochron/ops/rows/rules.h"
 #include "isochron/ops/shape/creation.h"
+#include "isochron/ops/shape/held_numbers.h"
 
 namespace isochron {
 namespace ops {
@@ -252,13 +253,17 @@ Grad asin_gradient(const GradientCall& c) { return one(g(c) / (sqrt(1.0 - x(c)) 
 Grad acos_gradient(const GradientCall& c) { return one(-(g(c) / (sqrt(1.0 - x(c)) * sqrt(x(c) + 1.0)))); }
 Grad acosh_gradient(const GradientCall& c) { return one(g(c) / (sqrt(x(c) - 1.0) * sqrt(x(c) + 1.0))); }
 Grad atanh_gradient(const GradientCall& c) { return one(g(c) / ((1.0 - x(c)) * (x(c) + 1.0))); }
-// 1 + x^2 = m^2 ((1 / m)^2 + (x / m)^2) with m the larger of |x| and 1: no square overflows.
+// 1 + x^2 = m^2 ((1 / m)^2 + (x / m)^2) with m the larger of |x| and 1: no square overflows. m is finite, so
+// that the derivative at infinity is 0.
+Tensor magnitude_from_one(const Tensor& x) {
+  return stop_gradient(clip(abs(x), 1.0, largest_finite(x.dtype())));
+}
 Grad atan_gradient(const GradientCall& c) {
-  const Tensor m = stop_gradient(maximum(abs(x(c)), 1.0));
+  const Tensor m = magnitude_from_one(x(c));
   return one(g(c) / m / m / (square(1.0 / m) + square(x(c) / m)));
 }
 Grad asinh_gradient(const GradientCall& c) {
-  const Tensor m = stop_gradient(maximum(abs(x(c)), 1.0));
+  const Tensor m = magnitude_from_one(x(c));
   return one(g(c) / m / sqrt(square(1.0 / m) + square(x(c) / m)));
 }
 Grad sinh_gradient(const GradientCall& c) { return one(g(c) * cosh(x(c))); }

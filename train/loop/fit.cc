@@ -297,6 +297,18 @@ int Trainer::Fit::step_class(int64_t steps, int64_t updates, bool partial) const
   return updates > 0 && updates > steps / optimizer->accumulate() ? 2 : 0;
 }
 
+/// Errors that come up once the first step has passed, such as an index out of range in the data, say which
+/// step it was.
+void Trainer::Fit::call_step() const {
+  try {
+    trainer_.train_.call(**at_);
+  } catch (const Error& error) {
+    if (run_.total_steps == 0 || error.code() == ErrorCode::kCommunication) throw;
+    throw Error(error.code(), error.where(),
+                fmt::format("{} (step {} of epoch {})", error.text(), run_.step + 1, run_.epoch));
+  }
+}
+
 /// Whether it updated, where micro-batches are accumulated.
 bool Trainer::Fit::train_step() {
   const bool flushed = trainer_.flush_last(run_.step + 1, run_.steps_per_epoch);
@@ -304,7 +316,7 @@ bool Trainer::Fit::train_step() {
   half_done_ = "a step";
   if (activity_ != nullptr) activity_->set_step(run_.epoch, run_.step + 1);
   if (parallel_ != nullptr) parallel_->before_step(summed_);
-  trainer_.train_.call(**at_);
+  call_step();
   ++run_.step;
   ++run_.total_steps;
   trace_.add_step();

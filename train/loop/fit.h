@@ -57,6 +57,7 @@ class Trainer::Fit final : public SavableRun {
   Seal* enforced_seal();
   int step_class(int64_t steps, int64_t updates, bool partial) const;
   bool train_step();
+  void call_step() const;
   void begin_data();
   void fetch();
   void read_results(Results& results) const;

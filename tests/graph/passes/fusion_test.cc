@@ -119,18 +119,19 @@ TEST(Fusion, DerivativesAreComputedWhereTheyAreReadFromWhatIsKept) {
 }
 
 TEST(Fusion, DerivativesOfValuesIn16BitsAreComputedBeforeTheyAreRounded) {
-  // tanh(4) is 1 in bf16, but its derivative is 0.00134.
+  // tanh(4) is 1 in bf16, but its derivative is 0.00134. The gradient of the squares reads y, which is kept
+  // for it.
   const auto gradient = [](Precision precision) {
     auto step = capture(
-        [](const Tensor& x) {
-          const Tensor y = tanh(matmul(x, full({16, 16}, 0.25)));
-          return gradients(sum(matmul(y, full({16, 16}, 1.0))), {x})[0];
+        [](const Tensor& x, const Tensor& w) {
+          const Tensor y = tanh(matmul(x, w));
+          return gradients(sum(square(matmul(y, w))), {x})[0];
         },
         {.passes = {.precision = precision}});
-    return step(ones({16, 16})).to_vector()[0];
+    return step(ones({16, 16}), full({16, 16}, 0.25)).to_vector()[0];
   };
-  const double exact = gradient(Precision::kF32);
-  EXPECT_NEAR(exact, 16 * 16 * 0.25 * (1 - std::pow(std::tanh(4.0), 2)), 1e-4);
+  const double exact = gradient(Precision::kF32), y = std::tanh(4.0);
+  EXPECT_NEAR(exact, 16 * 0.25 * (2 * 16 * 0.25 * y) * (16 * 0.25) * (1 - y * y), 1e-4);
   EXPECT_NEAR(gradient(Precision::kMixedBf16), exact, 0.02 * exact);
 }
 

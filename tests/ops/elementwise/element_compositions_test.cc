@@ -117,6 +117,20 @@ TEST(ElementLimits, GradientsOfHugeNumbersAreFinite) {
   EXPECT_NEAR(gradient[2], 2, 1e-6);
 }
 
+TEST(ElementLimits, InverseTangentAndSineAreFlatAtInfinity) {
+  for (const DType dtype : {DType::kF64, DType::kF32, DType::kF16, DType::kBF16}) {
+    const Tensor x = from_vector({3}, {kInfinite, -kInfinite, kNan}, dtype);
+    GradientTape tape(true);
+    const std::vector<Tensor> sums{sum(atan(x)), sum(asinh(x))};
+    for (const Tensor& result : sums) {
+      const Values gradient = tape.gradient(result, x).to_vector();
+      EXPECT_EQ(gradient[0], 0) << dtype_name(dtype);
+      EXPECT_EQ(gradient[1], 0) << dtype_name(dtype);
+      EXPECT_TRUE(std::isnan(gradient[2])) << dtype_name(dtype);
+    }
+  }
+}
+
 TEST(ElementLimits, TheOriginHasNoAngle) {
   const Tensor a = from_vector({3}, {0, 0, 2}), b = from_vector({3}, {0, 2, 0});
   GradientTape tape;
