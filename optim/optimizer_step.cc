@@ -58,6 +58,20 @@ struct Optimizer::Update {
   Tensor used_before(const Call& call) const {
     return greater(select(used, static_cast<int64_t>(call.entry)), scalar(0, DType::kI64));
   }
+  /// The results of the call's op: the step count, unless it updates rows, and then the targets. `before`:
+  /// their contents, parameters first.
+  std::vector<Tensor> results_of(const Call& call, const graph::OpDef& rule, std::vector<Tensor> inputs,
+                                 std::span<const Tensor> before, std::span<const Tensor> gradients) const {
+    inputs.insert(inputs.end(), before.begin(), before.end());
+    for (size_t k = 0; k < call.parameters.size(); ++k) {
+      const size_t i = call.parameters[k];
+      const bool decays = !l2.empty() && l2[i] > 0;
+      inputs.push_back(decays ? gradients[i] + before[k] * l2[i] : gradients[i]);
+    }
+    inputs.insert(inputs.end(), call.rows.begin(), call.rows.end());
+    inputs.insert(inputs.end(), call.counts.begin(), call.counts.end());
+    return graph::apply(call.rows.empty() ? rule : ops::row("update_rows"), inputs, call.attributes);
+  }
 };
 
 namespace {
@@ -115,6 +129,41 @@ struct Noise {
     gradient = gradient + standard_normal(spec, state, index) * cast(stddev, spec.dtype);
   }
   Tensor stddev, state;
+};
+
+/// What happens to gradients before the rule: scaling by a common factor, clipping of each, noise. An update
+/// op scales by itself where that is all.
+class GradientTransform {
+ public:
+  GradientTransform(const StepOptions& options, bool adds_l2, const Tensor& factor, const Tensor& step)
+      : clip_(options.clip),
+        factor_(factor),
+        one_by_one_(clip_.value > 0 || clip_.norm > 0 || options.noise.eta > 0 || adds_l2) {
+    if (options.noise.eta > 0) noise_.emplace(options.noise, step);
+  }
+  /// Transforms the gradients at `places`.
+  void apply(std::vector<Tensor>& gradients, std::span<const size_t> places) const {
+    for (const size_t i : places) {
+      if (one_by_one_) gradients[i] = transformed(gradients[i], i);
+    }
+  }
+  /// By which the update op multiplies what `apply` leaves.
+  Tensor remaining_factor() const { return one_by_one_ ? one() : factor_; }
+
+ private:
+  Tensor transformed(Tensor gradient, size_t index) const {
+    const Tensor own =
+        clip_.norm > 0 ? clipped_factor(factor_, square_sum({&gradient, 1}), clip_.norm) : factor_;
+    gradient = gradient * cast(own, gradient.dtype());
+    if (clip_.value > 0) gradient = isochron::clip(gradient, -clip_.value, clip_.value);
+    if (noise_) noise_->add_to(gradient, index);
+    return gradient;
+  }
+
+  const Clipping& clip_;
+  Tensor factor_;
+  bool one_by_one_;
+  std::optional<Noise> noise_;
 };
 
 /// The slots of LossScale after an update, given whether its gradients were `finite`: scale, clean updates,
@@ -351,67 +400,44 @@ std::vector<Tensor> Optimizer::update_if_finite(const Update& update, std::span<
 std::vector<Tensor> Optimizer::update_parameters(const Update& update, std::span<const Tensor> state,
                                                  std::vector<Tensor> gradients, Tensor factor,
                                                  const Tensor& squares) const {
-  const Clipping& clip = options_.clip;
-  const bool one_by_one = clip.value > 0 || clip.norm > 0 || options_.noise.eta > 0 || adds_l2();
-  if (clip.global_norm > 0) {
-    factor =
-        clipped_factor(factor, squares.defined() ? squares : squares_of(update, gradients), clip.global_norm);
+  if (options_.clip.global_norm > 0) {
+    factor = clipped_factor(factor, squares.defined() ? squares : squares_of(update, gradients),
+                            options_.clip.global_norm);
   }
-  std::optional<Noise> noise;
-  if (options_.noise.eta > 0) noise.emplace(options_.noise, state[0]);
-  const auto change = [&, factor](size_t i) {
-    Tensor& gradient = gradients[i];
-    const Tensor own = clip.norm > 0 ? clipped_factor(factor, square_sum({&gradient, 1}), clip.norm) : factor;
-    gradient = gradient * cast(own, gradient.dtype());
-    if (clip.value > 0) gradient = isochron::clip(gradient, -clip.value, clip.value);
-    if (noise) noise->add_to(gradient, i);
-  };
+  const GradientTransform transform(options_, adds_l2(), factor, state[0]);
   for (const Update::Call& call : update.calls) {
-    for (const size_t i : call.parameters) {
-      if (one_by_one && update.uses_all(call)) change(i);
-    }
+    if (update.uses_all(call)) transform.apply(gradients, call.parameters);
   }
-  if (one_by_one) factor = one();
 
-  const Tensor rate = schedule_.constant() ? learning_rate_.tensor() : state[update.learning_rate];
-  Tensor kept, fresh;
+  Tensor decay, one_minus_decay;  // of the averages; the first update sets them
   if (options_.ema_decay > 0) {
-    const Tensor one_before = greater(state[0], scalar(0, DType::kI64));
-    kept = cast(one_before, DType::kF64) * options_.ema_decay;
-    fresh = 1.0 - kept;
+    // Before an update op, which then can overwrite the step count.
+    decay = cast(greater(state[0], scalar(0, DType::kI64)), DType::kF64) * options_.ema_decay;
+    one_minus_decay = 1.0 - decay;
   }
-  std::vector<Tensor> results(update.learning_rate);
-  std::vector<Tensor> parameters(gradients.size());
+  const Tensor rate = schedule_.constant() ? learning_rate_.tensor() : state[update.learning_rate];
   const bool misses_some = counts_missed() && update.misses_some();
   const Tensor missed = misses_some       ? state[update.learning_rate - 1]
                         : counts_missed() ? participation_->missed()
                                           : Tensor();
+  std::vector<Tensor> results(update.learning_rate);
+  std::vector<Tensor> parameters(gradients.size());
   for (const Update::Call& call : std::views::reverse(update.calls)) {
-    const bool uses = update.uses_all(call), by_rows = !call.rows.empty();
-    const bool of_all = uses && (call.group == 0 || !counts_missed());  // its count is that of all updates
-    const Tensor step =
-        of_all || !counts_missed() ? state[0] : Participation::own_steps(state[0], missed, call.entry);
-    const auto after = [&](std::span<const Tensor> before) {
-      std::vector<Tensor> inputs = {factor, rate, step};
-      inputs.insert(inputs.end(), before.begin(), before.end());
-      for (size_t k = 0; k < call.parameters.size(); ++k) {
-        const size_t i = call.parameters[k];
-        if (one_by_one && !uses) change(i);
-        const bool l2 = !update.l2.empty() && update.l2[i] > 0;
-        inputs.push_back(l2 ? gradients[i] + before[k] * update.l2[i] : gradients[i]);
-      }
-      inputs.insert(inputs.end(), call.rows.begin(), call.rows.end());
-      inputs.insert(inputs.end(), call.counts.begin(), call.counts.end());
+    const bool uses = update.uses_all(call);
+    const bool missed_none = !counts_missed() || (uses && call.group == 0);
+    const Tensor step = missed_none ? state[0] : Participation::own_steps(state[0], missed, call.entry);
+    const auto targets_after = [&](std::span<const Tensor> before) {
+      if (!uses) transform.apply(gradients, call.parameters);
       std::vector<Tensor> updated =
-          graph::apply(by_rows ? ops::row("update_rows") : *op_, inputs, call.attributes);
-      if (by_rows) return updated;
-      if (&call == &update.calls.front() && of_all) results[0] = updated[0];
+          update.results_of(call, *op_, {transform.remaining_factor(), rate, step}, before, gradients);
+      if (!call.rows.empty()) return updated;
+      if (&call == &update.calls.front() && uses && missed_none) results[0] = updated[0];
       updated.erase(updated.begin());
       return updated;
     };
     const std::span<const Tensor> before = state.subspan(call.first_target, call.targets);
     const std::vector<Tensor> updated =
-        uses ? after(before) : update_if(update.used_before(call), before, after);
+        uses ? targets_after(before) : update_if(update.used_before(call), before, targets_after);
     for (size_t i = 0; i < call.parameters.size(); ++i) parameters[call.parameters[i]] = updated[i];
     std::ranges::copy(updated, results.begin() + static_cast<std::ptrdiff_t>(call.first_target));
   }
@@ -423,7 +449,7 @@ std::vector<Tensor> Optimizer::update_parameters(const Update& update, std::span
   if (!schedule_.constant()) results.push_back(schedule_(results[0]));
   if (options_.ema_decay > 0) {
     parameters.insert(parameters.end(), update.resting.begin(), update.resting.end());
-    for (Tensor& average : blend(kept, state.last(parameters.size()), fresh, parameters))
+    for (Tensor& average : blend(decay, state.last(parameters.size()), one_minus_decay, parameters))
       results.push_back(std::move(average));
   }
   return results;
