@@ -61,6 +61,8 @@ uint64_t default_seed(std::string_view stream) {
   return seed.calls == 0 ? 0 : derived_seed(seed.value, stream);
 }
 
-uint64_t ElementDraws::seed() const { return random_bits(default_seed("map") + epoch_, element_, stage_); }
+uint64_t ElementDraws::seed() const {
+  return random_bits(default_seed("map") + epoch_, element_, stage_ ^ branch_);
+}
 
 }  // namespace isochron

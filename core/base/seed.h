@@ -29,9 +29,14 @@ uint64_t default_seed(std::string_view stream);
 /// dataset: whichever thread makes the element, and however many are made ahead, they are the same.
 class ElementDraws {
  public:
-  /// The stage that makes the element, the epoch, and the element's number in that stage.
-  ElementDraws(uint64_t stage, uint64_t epoch, uint64_t element)
-      : stage_(stage), epoch_(epoch), element_(element), outer_(std::exchange(t_current, this)) {}
+  /// The stage that makes the element, its branch of the pipeline (data/element/branch.h), the epoch, and the
+  /// element's number in that stage.
+  ElementDraws(uint64_t stage, uint64_t branch, uint64_t epoch, uint64_t element)
+      : stage_(stage),
+        branch_(branch),
+        epoch_(epoch),
+        element_(element),
+        outer_(std::exchange(t_current, this)) {}
   ElementDraws(const ElementDraws&) = delete;
   ElementDraws& operator=(const ElementDraws&) = delete;
   ~ElementDraws() { t_current = outer_; }
@@ -39,13 +44,14 @@ class ElementDraws {
   static const ElementDraws* current() { return t_current; }
   /// Of the element; derived from the seed of the process. Computed at each call, because few maps draw.
   uint64_t seed() const;
+  uint64_t branch() const { return branch_; }
   /// Whether this is the first call.
   bool first_draw() const { return std::exchange(first_, false); }
 
  private:
   inline static constinit thread_local const ElementDraws* t_current = nullptr;
 
-  uint64_t stage_, epoch_, element_;
+  uint64_t stage_, branch_, epoch_, element_;
   const ElementDraws* outer_;
   mutable bool first_ = true;
 };

@@ -16,7 +16,7 @@ class ImageRandom {
   enum Function : uint32_t { kCrop, kResizedCrop, kFlip, kColorJitter };
 
   ImageRandom(const ImageKey& key, Function function)
-      : key_(key), seed_(key.seed ? *key.seed : default_seed("images")), function_(function) {}
+      : key_(key), seed_(key.seed ? *key.seed : seed_in_branch()), function_(function) {}
 
   uint32_t next_u32() {
     if (drawn_ % 4 == 0) {
@@ -40,6 +40,11 @@ class ImageRandom {
   }
 
  private:
+  static uint64_t seed_in_branch() {
+    const ElementDraws* draws = ElementDraws::current();  // null outside of a map
+    return default_seed("images") ^ (draws == nullptr ? 0 : draws->branch());
+  }
+
   ImageKey key_;
   uint64_t seed_;
   uint32_t function_;

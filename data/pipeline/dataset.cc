@@ -68,7 +68,7 @@ void rethrow_in_stage(std::string_view stage, int number, const Position& positi
 
 void call_map(const MapStage& map, Element& element, ElementBuffer* memory, const Position& position) {
   in_stage("map", map.number, position, [&] {
-    const ElementDraws draws(static_cast<uint64_t>(map.number), position.epoch,
+    const ElementDraws draws(static_cast<uint64_t>(map.number), position.branch, position.epoch,
                              static_cast<uint64_t>(position.element));
     if (map.into) {
       map.into(element, *memory, position);
@@ -204,15 +204,18 @@ Dataset Dataset::shuffle(int64_t buffer_elems, ShuffleOptions options) const {
   constexpr int64_t kMaxBufferedRows = int64_t{1} << 30;
   require(buffer_elems >= 1, ErrorCode::kInvalidArgument, "shuffle",
           "expected a buffer of at least 1 element, got {}", buffer_elems);
-  if (!options.seed) options.seed = default_seed("shuffle");
+  const bool seeded = options.seed.has_value();
+  if (!seeded) options.seed = default_seed("shuffle");
   auto recipe = next_stage(*recipe_);
   const int64_t used = recipe->size < 0 ? buffer_elems : std::min(buffer_elems, recipe->size);
   const bool whole = used == recipe->size && used > kMostBuffered && recipe->seekable && recipe->rows;
   require(whole || used <= kMaxBufferedRows / recipe->levels.back().rows, ErrorCode::kInvalidArgument,
           "shuffle", "a buffer of {} elements of {} rows exceeds the limit of {} rows", used,
           recipe->levels.back().rows, kMaxBufferedRows);
-  add_order(*recipe,
-            {.kind = whole ? OrderStage::kPermute : OrderStage::kShuffle, .elems = used, .shuffle = options});
+  add_order(*recipe, {.kind = whole ? OrderStage::kPermute : OrderStage::kShuffle,
+                      .elems = used,
+                      .shuffle = options,
+                      .seeded = seeded});
   recipe->partial_is_last = false;
   if (!whole) recipe->seekable = false;
   return Dataset(std::move(recipe));

@@ -223,7 +223,7 @@ Position ElementBuilder::child_position(std::span<const int64_t> indices, const 
                                         int64_t index) const {
   const int64_t first = indices[static_cast<size_t>(index * child_->level_.rows)];
   return {position.epoch, position.element * level_.batch_elems + index,
-          recipe_.stream ? slots_->at(first).row : first};
+          recipe_.stream ? slots_->at(first).row : first, position.branch};
 }
 
 /// A batch whose extents are those of its largest elements.

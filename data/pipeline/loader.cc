@@ -147,7 +147,7 @@ void Loader::start_run(uint64_t epoch) {
 
 uint64_t Loader::next_epoch() const { return begun_ ? epoch_after(*recipe_, epoch_, taken_) : 0; }
 
-Position Loader::position() const { return map_position(*recipe_, {epoch_, taken_ - 1, kNoRow}); }
+Position Loader::position() const { return map_position(*recipe_, {epoch_, taken_ - 1, kNoRow, branch_}); }
 
 void Loader::start_threads() {
   try {
@@ -216,6 +216,7 @@ void Loader::draw(Slot& slot) {
   }
   if (slot.rows > 0) {
     slot.kind = Slot::kElement;
+    slot.position.branch = branch_;
     slot.position.row = recipe_->stream ? element_slots_->at(slot.indices[0]).row : slot.indices[0];
     ++position_.element;
   } else {

@@ -20,6 +20,7 @@
 #include <thread>
 #include <vector>
 
+#include "isochron/data/element/branch.h"
 #include "isochron/data/element/consumer_pace.h"
 #include "isochron/data/element/interrupt.h"
 #include "isochron/data/pipeline/autotune.h"
@@ -117,6 +118,7 @@ class Loader {
   void restore_place(StateReader& state, bool sharded);
 
   std::shared_ptr<const Recipe> recipe_;
+  const uint64_t branch_ = BranchScope::current();
   const bool one_core_;  // the consumer's core is the only one: no thread may spin
   const bool threaded_;
   Layout result_;  // of any element

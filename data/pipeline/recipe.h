@@ -52,11 +52,12 @@ struct OrderStage {
   bool drop_remainder = false;
   bool pad_remainder = false;
   bool passes_are_epochs = false;  // for a repeat of known size: Position counts its passes as epochs
-  ShuffleOptions shuffle = {};
-  uint64_t salt = 0;         // place among these stages: keeps apart shuffles that share a seed
-  int64_t rows = 1;          // source rows in a full element of the input
-  int64_t partial_rows = 0;  // in a partial one; 0 where there is none
-  int64_t input_size = 0;    // elements of the input per epoch, kInfinite or kUnknown
+  ShuffleOptions shuffle = {};     // with a seed
+  bool seeded = true;              // the seed is the user's, and the same in all branches
+  uint64_t salt = 0;               // place among these stages: keeps apart shuffles that share a seed
+  int64_t rows = 1;                // source rows in a full element of the input
+  int64_t partial_rows = 0;        // in a partial one; 0 where there is none
+  int64_t input_size = 0;          // elements of the input per epoch, kInfinite or kUnknown
 };
 
 struct Recipe {

@@ -29,14 +29,15 @@ class RecipeRows final : public RowSource {
  private:
   /// What one thread needs to make elements. Continuing from its current position costs nothing.
   struct Reader {
-    explicit Reader(const Recipe& recipe);
+    Reader(const Recipe& recipe, uint64_t in_branch);
+    uint64_t branch;
     std::unique_ptr<SamplingOrder> order;
     ElementBuilder builder;
     std::vector<int64_t> indices;
     uint64_t epoch = 0;
     int64_t next = -1;
   };
-  std::unique_ptr<Reader> take_reader(uint64_t epoch, int64_t row) const;
+  std::unique_ptr<Reader> take_reader(const Position& position) const;
 
   std::shared_ptr<const Recipe> recipe_;
   mutable std::mutex mutex_;

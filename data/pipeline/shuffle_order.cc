@@ -3,9 +3,15 @@
 #include <algorithm>
 #include <numeric>
 
+#include "isochron/data/element/branch.h"
 #include "isochron/data/element/interrupt.h"
 
 namespace isochron::data {
+
+OrderStage in_this_branch(OrderStage stage) {
+  if (!stage.seeded) stage.shuffle.seed = stage.shuffle.seed.value_or(0) ^ BranchScope::current();
+  return stage;
+}
 
 uint64_t shuffle_stream(const OrderStage& stage, uint64_t epoch) {
   return (stage.shuffle.reshuffle ? epoch : 0) ^ (stage.salt << 48);
@@ -24,7 +30,9 @@ uint64_t Draws::below(uint64_t place, uint64_t bound) {
 }
 
 ShuffledOrder::ShuffledOrder(std::unique_ptr<SamplingOrder> input, const OrderStage& stage)
-    : OrderOver(std::move(input)), stage_(stage), capacity_(static_cast<size_t>(stage.elems)) {
+    : OrderOver(std::move(input)),
+      stage_(in_this_branch(stage)),
+      capacity_(static_cast<size_t>(stage.elems)) {
   // A stream may be far shorter than its buffer.
   grow(stage.input_size < 0 ? std::min(capacity_, kFirstPlaces) : capacity_);
 }

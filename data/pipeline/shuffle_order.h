@@ -28,6 +28,8 @@ class OrderOver : public SamplingOrder {
   std::unique_ptr<SamplingOrder> input_;
 };
 
+/// `stage` with the seed that it has in this thread's branch.
+OrderStage in_this_branch(OrderStage stage);
 /// The Philox stream that selects a shuffle's order in an epoch.
 uint64_t shuffle_stream(const OrderStage& stage, uint64_t epoch);
 
@@ -84,7 +86,7 @@ class ShuffledOrder final : public OrderOver {
 class PermutedOrder final : public OrderOver {
  public:
   PermutedOrder(std::unique_ptr<SamplingOrder> input, const OrderStage& stage)
-      : OrderOver(std::move(input)), stage_(stage) {}
+      : OrderOver(std::move(input)), stage_(in_this_branch(stage)) {}
   void restart(uint64_t epoch) override { seek(epoch, 0); }
   int64_t next(int64_t* indices) override;
   void seek(uint64_t epoch, int64_t position) override;

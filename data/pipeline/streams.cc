@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "isochron/core/base/checked.h"
+#include "isochron/data/element/branch.h"
 #include "isochron/data/element/fingerprint.h"
 #include "isochron/data/element/pipeline_memory.h"
 #include "isochron/data/element/stacking.h"
@@ -179,6 +180,7 @@ class InterleaveSource final : public OverInput {
           options_(options),
           where_(where),
           layout_(merged(layouts)),
+          branch_(BranchScope::current()),
           places_(static_cast<size_t>(options.cycle)) {}
 
     void restart(uint64_t epoch) override {
@@ -270,6 +272,7 @@ class InterleaveSource final : public OverInput {
           fail(ErrorCode::kShapeMismatch, where_, "expected a dataset of {}, got one of {}", layout_.str(),
                got.str());
         }
+        const BranchScope scope(branch_of(branch_, static_cast<uint64_t>(place.position.element)));
         return std::make_unique<Loader>(std::move(recipe));
       });
     }
@@ -281,6 +284,7 @@ class InterleaveSource final : public OverInput {
     InterleaveOptions options_;
     const char* where_;
     Layout layout_;
+    uint64_t branch_;
     std::vector<Place> places_;
     size_t at_ = 0;      // place whose turn it is
     int64_t given_ = 0;  // elements of it in this turn

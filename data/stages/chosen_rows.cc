@@ -54,8 +54,13 @@ class SubsetRows final : public ChosenRows {
 
 class SampledRows final : public ChosenRows {
  public:
-  SampledRows(const Dataset& dataset, const std::vector<double>& weights, int64_t count, uint64_t seed)
-      : ChosenRows(dataset), sums_(weights), count_(count), seed_(seed) {
+  SampledRows(const Dataset& dataset, const std::vector<double>& weights, int64_t count,
+              std::optional<uint64_t> seed)
+      : ChosenRows(dataset),
+        sums_(weights),
+        count_(count),
+        seed_(seed ? *seed : default_seed("sample_rows")),
+        seeded_(seed.has_value()) {
     std::partial_sum(sums_.begin(), sums_.end(), sums_.begin());
     // Rows of weight 0 at the end are never drawn, also where the sum is rounded.
     while (weights[last_] == 0) --last_;
@@ -71,7 +76,8 @@ class SampledRows final : public ChosenRows {
  private:
   int64_t chosen(const Position& position) const override {
     constexpr uint64_t kWordsOfDraw = 2;
-    Rng rng(Rng::State{seed_, position.epoch, kWordsOfDraw * static_cast<uint64_t>(position.row)});
+    Rng rng(Rng::State{seeded_ ? seed_ : seed_ ^ position.branch, position.epoch,
+                       kWordsOfDraw * static_cast<uint64_t>(position.row)});
     const double drawn = rng.uniform() * sums_.back();
     const auto found = std::ranges::upper_bound(sums_, drawn) - sums_.begin();
     return std::min<int64_t>(found, static_cast<int64_t>(last_));
@@ -80,6 +86,7 @@ class SampledRows final : public ChosenRows {
   std::vector<double> sums_;
   int64_t count_;
   uint64_t seed_;
+  bool seeded_;  // by the user: the same in all branches
   size_t last_ = sums_.size() - 1;
 };
 
@@ -118,8 +125,7 @@ Dataset sample_rows(const Dataset& dataset, const std::vector<double>& weights, 
   }
   require(total > 0 && std::isfinite(total), ErrorCode::kInvalidArgument, kWhere,
           "the sum of the weights is {}, expected a finite number above 0", total);
-  return Dataset(
-      std::make_shared<SampledRows>(dataset, weights, count, seed ? *seed : default_seed("sample_rows")));
+  return Dataset(std::make_shared<SampledRows>(dataset, weights, count, seed));
 }
 
 std::vector<Fold> k_folds(int64_t rows, int64_t folds, std::optional<uint64_t> seed) {

@@ -9,6 +9,7 @@
 #include "isochron/core/base/checked.h"
 #include "isochron/core/base/rng.h"
 #include "isochron/core/base/seed.h"
+#include "isochron/data/element/branch.h"
 #include "isochron/data/element/element_buffer.h"
 #include "isochron/data/element/fingerprint.h"
 #include "isochron/data/element/stacking.h"
@@ -39,6 +40,11 @@ uint64_t fingerprint_of(std::string_view what, const Recipes& recipes) {
   return print.value();
 }
 
+Position in_part(Position position, uint64_t number) {
+  position.branch = branch_of(position.branch, number);
+  return position;
+}
+
 bool all_rows(const Recipes& recipes) {
   return std::ranges::all_of(recipes, [](const auto& recipe) { return RecipeRows::possible(*recipe); });
 }
@@ -47,7 +53,10 @@ bool all_rows(const Recipes& recipes) {
 class OverSeveral : public ElementStream {
  public:
   explicit OverSeveral(const Recipes& recipes) {
-    for (const auto& recipe : recipes) inputs_.push_back(std::make_unique<Loader>(recipe));
+    for (const auto& recipe : recipes) {
+      const BranchScope scope(branch_of(BranchScope::current(), inputs_.size()));
+      inputs_.push_back(std::make_unique<Loader>(recipe));
+    }
   }
   void restart(uint64_t epoch) override {
     for (auto& input : inputs_) input->begin_epoch(epoch);
@@ -92,9 +101,9 @@ class ZipRows final : public RowSource {
   int64_t rows() const override { return rows_; }
   uint64_t fingerprint() const override { return fingerprint_; }
   void read(const Position& position, std::span<std::byte* const> into) const override {
-    for (const auto& part : parts_) {
-      const size_t tensors = part->layout().specs.size();
-      part->read(position, into.first(tensors));
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      const size_t tensors = parts_[i]->layout().specs.size();
+      parts_[i]->read(in_part(position, i), into.first(tensors));
       into = into.subspan(tensors);
     }
   }
@@ -168,8 +177,10 @@ class ConcatenatedRows final : public RowSource {
   uint64_t fingerprint() const override { return fingerprint_; }
   void read(const Position& position, std::span<std::byte* const> into) const override {
     const int64_t first = parts_[0]->rows();
-    if (position.row < first) return parts_[0]->read(position, into);
-    parts_[1]->read({position.epoch, position.element, position.row - first}, into);
+    if (position.row < first) return parts_[0]->read(in_part(position, 0), into);
+    Position of_second = in_part(position, 1);
+    of_second.row -= first;
+    parts_[1]->read(of_second, into);
   }
 
  private:
@@ -209,11 +220,15 @@ class ConcatenatedStream final : public OverSeveral {
 
 class SampledStream final : public OverSeveral {
  public:
-  SampledStream(const Recipes& recipes, std::vector<double> weights, const SampleOptions& options)
-      : OverSeveral(recipes), weights_(std::move(weights)), options_(options), left_(weights_.size()) {}
+  SampledStream(const Recipes& recipes, std::vector<double> weights, uint64_t seed, bool stop_on_empty)
+      : OverSeveral(recipes),
+        weights_(std::move(weights)),
+        seed_(seed),
+        stop_on_empty_(stop_on_empty),
+        left_(weights_.size()) {}
   void restart(uint64_t epoch) override {
     OverSeveral::restart(epoch);
-    rng_ = Rng(options_.seed.value_or(0), epoch);
+    rng_ = Rng(seed_, epoch);
     left_ = weights_;
   }
   bool next(ElementBuffer& buffer) override {
@@ -228,7 +243,7 @@ class SampledStream final : public OverSeveral {
         buffer.copy(*element, "sample_from_datasets");
         return true;
       }
-      if (options_.stop_on_empty_dataset) left_.assign(left_.size(), 0);
+      if (stop_on_empty_) left_.assign(left_.size(), 0);
       left_[at] = 0;
     }
   }
@@ -240,7 +255,7 @@ class SampledStream final : public OverSeveral {
   }
   void restore(StateReader& state) override {
     const uint64_t stream = state.get();
-    rng_ = Rng(Rng::State{options_.seed.value_or(0), stream, state.get()});
+    rng_ = Rng(Rng::State{seed_, stream, state.get()});
     left_ = weights_;
     for (double& weight : left_) {
       if (state.get_between(0, 1, "0 or 1") == 0) weight = 0;
@@ -263,7 +278,8 @@ class SampledStream final : public OverSeveral {
   }
 
   std::vector<double> weights_;
-  SampleOptions options_;
+  uint64_t seed_;
+  bool stop_on_empty_;
   Rng rng_;
   std::vector<double> left_;  // weights of the datasets that have not ended
 };
@@ -422,7 +438,8 @@ Dataset concatenate(const Dataset& first, const Dataset& second) {
 Dataset sample_from_datasets(const std::vector<Dataset>& datasets, const std::vector<double>& weights,
                              SampleOptions options) {
   constexpr std::string_view kWhere = "sample_from_datasets";
-  if (!options.seed) options.seed = default_seed("sample_from_datasets");
+  const bool seeded = options.seed.has_value();
+  const uint64_t seed = seeded ? *options.seed : default_seed(kWhere);
   require(!datasets.empty() && datasets.size() == weights.size(), ErrorCode::kInvalidArgument, kWhere,
           "{} datasets and {} weights; expected one weight per dataset, and at least one", datasets.size(),
           weights.size());
@@ -447,12 +464,14 @@ Dataset sample_from_datasets(const std::vector<Dataset>& datasets, const std::ve
     }
   }
   Fingerprint print;
-  print.add(fingerprint_of("sample", recipes)).add(options.seed.value_or(0));
+  print.add(fingerprint_of("sample", recipes)).add(seed);
   print.add(static_cast<uint64_t>(options.stop_on_empty_dataset));
   for (double weight : weights) print.add(std::bit_cast<uint64_t>(weight));
-  return over_stream(layouts_of(recipes), size, print.value(), [recipes, weights, options](const auto&) {
-    return std::make_unique<SampledStream>(recipes, weights, options);
-  });
+  return over_stream(layouts_of(recipes), size, print.value(),
+                     [=, stop = options.stop_on_empty_dataset](const auto&) {
+                       const uint64_t own_seed = seeded ? seed : seed ^ BranchScope::current();
+                       return std::make_unique<SampledStream>(recipes, weights, own_seed, stop);
+                     });
 }
 
 Dataset from_generator(std::vector<std::string> names, Signature signature,

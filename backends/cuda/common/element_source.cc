@@ -344,13 +344,30 @@ class Writer {
             fmt::format("parts{}", o)};
   }
 
+  /// The axes of the program's shape that a reduction keeps and folds.
+  struct DividedAxes {
+    std::vector<IndexAxis> kept{}, folded{};
+    int64_t results = 1, count = 1;  // and how many elements each result has
+    bool inner_folded = true;        // the innermost axis that is longer than 1
+  };
+  DividedAxes divided(const Axes& reduced) const {
+    const Shape& shape = program_.shape;
+    const Strides strides = contiguous_strides(shape);
+    DividedAxes axes;
+    for (int a = 0; a < shape.rank(); ++a) {
+      const bool folded = std::find(reduced.begin(), reduced.end(), a) != reduced.end();
+      (folded ? axes.folded : axes.kept).push_back({shape[a], strides[a]});
+      (folded ? axes.count : axes.results) *= shape[a];
+      if (shape[a] > 1) axes.inner_folded = folded;
+    }
+    return axes;
+  }
+
   /// Writes a kernel for all outputs that are reduced along these axes, and for the `plain` outputs. The 256
   /// threads of a block fold `across` results, with `along` threads per result, and then combine their
   /// partial results as a tree. If several blocks share a result, the last block to finish combines the
   /// partial results of all of them in a fixed order.
   void write_reductions(const Axes& reduced, std::span<const size_t> plain) {
-    const Shape& shape = program_.shape;
-    const Strides strides = contiguous_strides(shape);
     std::vector<Fold> folds;
     std::vector<int> registers;
     for (size_t o = 0; o < program_.outputs.size(); ++o) {
@@ -359,15 +376,7 @@ class Writer {
       registers.push_back(program_.outputs[o].reg);
     }
     for (const size_t o : plain) registers.push_back(program_.outputs[o].reg);
-    std::vector<IndexAxis> kept_axes, folded_axes;
-    int64_t results = 1, count = 1;
-    bool inner_folded = true;
-    for (int a = 0; a < shape.rank(); ++a) {
-      const bool folded = std::find(reduced.begin(), reduced.end(), a) != reduced.end();
-      (folded ? folded_axes : kept_axes).push_back({shape[a], strides[a]});
-      (folded ? count : results) *= shape[a];
-      if (shape[a] > 1) inner_folded = folded;
-    }
+    const auto [kept_axes, folded_axes, results, count, inner_folded] = divided(reduced);
     if (results == 0) return;
     // Neighboring threads read neighboring elements: those that are folded, or those of other results.
     const auto [along, blocks, splits] =
@@ -403,38 +412,7 @@ class Writer {
       source_.text += "    " + store_text(o, "i", fmt::format("r{}", program_.outputs[o].reg));
     source_.text += "   }\n  }\n";
     write_tree(folds, along);
-    if (splits > 1) {
-      size_t offset = 0;  // in the workspace
-      std::string leave, gather;
-      for (const Fold& fold : folds) {
-        const std::string left =
-            fmt::format("reinterpret_cast<{}*>(static_cast<char*>(workspace) + {})", fold.type, offset);
-        leave += fmt::format("    {}[blockIdx.y * static_cast<{}>({}) + j] = {}[part];\n", left, index_type_,
-                             results, fold.parts);
-        gather += fmt::format(
-            "    folded{0} = {1}::of(folded{0}, static_cast<volatile {2}*>({3})[s * static_cast<{4}>({5}) + "
-            "j]);\n",
-            fold.output, fold.of, fold.type, left, index_type_, results);
-        offset += static_cast<size_t>(splits * results) * (fold.type == "float" ? sizeof(float) : 8);
-        offset = align_up(offset, size_t{8});
-      }
-      source_.workspace_bytes = std::max(source_.workspace_bytes, offset);
-      source_.text += fmt::format(
-          "  if (along == 0 && j < {0}u) {{\n{1}  }}\n"
-          "  __threadfence();\n"
-          "  __shared__ bool last;\n"
-          "  __syncthreads();\n"
-          "  if (threadIdx.x == 0) last = atomicAdd(arrivals + arrival + blockIdx.x, 1u) == {2}u;\n"
-          "  __syncthreads();\n"
-          "  if (!last) return;\n"
-          "  if (threadIdx.x == 0) arrivals[arrival + blockIdx.x] = 0;\n",
-          results, leave, splits - 1);
-      for (const Fold& fold : folds)
-        source_.text += fmt::format("  folded{} = {};\n", fold.output, fold.identity);
-      source_.text += fmt::format("  for (unsigned s = along; j < {}u && s < {}u; s += {}u) {{\n{}  }}\n",
-                                  results, splits, along, gather);
-      write_tree(folds, along);
-    }
+    if (splits > 1) write_combination_of_blocks(folds, results, splits, along);
     source_.text += fmt::format("  if (along > 0 || j >= {}u) return;\n", results);
     for (const Fold& fold : folds)
       source_.text +=
@@ -446,6 +424,42 @@ class Writer {
                                 {static_cast<unsigned>(blocks), static_cast<unsigned>(splits)},
                                 kBlock,
                                 splits > 1 ? blocks : 0});
+  }
+
+  /// Combines the partial results of the `splits` blocks that share results: the last one to finish does it,
+  /// in the order of the blocks. The other blocks end here.
+  void write_combination_of_blocks(const std::vector<Fold>& folds, int64_t results, int64_t splits,
+                                   int64_t along) {
+    size_t offset = 0;  // in the workspace
+    std::string leave, gather;
+    for (const Fold& fold : folds) {
+      const std::string left =
+          fmt::format("reinterpret_cast<{}*>(static_cast<char*>(workspace) + {})", fold.type, offset);
+      leave += fmt::format("    {}[blockIdx.y * static_cast<{}>({}) + j] = {}[part];\n", left, index_type_,
+                           results, fold.parts);
+      gather += fmt::format(
+          "    folded{0} = {1}::of(folded{0}, static_cast<volatile {2}*>({3})[s * static_cast<{4}>({5}) + "
+          "j]);\n",
+          fold.output, fold.of, fold.type, left, index_type_, results);
+      offset += static_cast<size_t>(splits * results) * (fold.type == "float" ? sizeof(float) : 8);
+      offset = align_up(offset, size_t{8});
+    }
+    source_.workspace_bytes = std::max(source_.workspace_bytes, offset);
+    source_.text += fmt::format(
+        "  if (along == 0 && j < {0}u) {{\n{1}  }}\n"
+        "  __threadfence();\n"
+        "  __shared__ bool last;\n"
+        "  __syncthreads();\n"
+        "  if (threadIdx.x == 0) last = atomicAdd(arrivals + arrival + blockIdx.x, 1u) == {2}u;\n"
+        "  __syncthreads();\n"
+        "  if (!last) return;\n"
+        "  if (threadIdx.x == 0) arrivals[arrival + blockIdx.x] = 0;\n",
+        results, leave, splits - 1);
+    for (const Fold& fold : folds)
+      source_.text += fmt::format("  folded{} = {};\n", fold.output, fold.identity);
+    source_.text += fmt::format("  for (unsigned s = along; j < {}u && s < {}u; s += {}u) {{\n{}  }}\n",
+                                results, splits, along, gather);
+    write_tree(folds, along);
   }
 
   /// Combines the partial results of the threads of each result; the first thread then has the complete
