@@ -150,7 +150,7 @@ ROWS = [
      "nn", "DistributionLimits.*"),
     ("subsets-keep-the-first-rows", "data/stages/chosen_rows.cc", "return rows_[static_cast<size_t>(position.row)];",
      "return rows_.empty() ? 0 : position.row;", "data", "Subset.*"),
-    ("samples-of-one-epoch", "data/stages/chosen_rows.cc", "Rng::State{seed_, position.epoch,", "Rng::State{seed_, position.epoch / 1000,", "data", "SampledRows.*"),
+    ("samples-of-one-epoch", "data/stages/chosen_rows.cc", "seed_ ^ position.branch, position.epoch,", "Rng::State{seed_, position.epoch / 1000,", "data", "SampledRows.*"),
     ("samples-of-other-weights-resume", "data/stages/chosen_rows.cc", "for (const double sum : sums_) print.add(std::bit_cast<uint64_t>(sum));", "", "data",
      "SampledRows.*"),
     ("slots-keep-old-names", "optim/optimizer_state.cc", "  name_slots();\n  std::vector<Variable> result = {learning_rate_, step_};",
