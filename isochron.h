@@ -60,6 +60,7 @@
 #include "isochron/ops/shape/creation.h"
 #include "isochron/ops/shape/grid_sample.h"
 #include "isochron/ops/shape/interpolation.h"
+#include "isochron/ops/shape/padding_modes.h"
 #include "isochron/ops/shape/shape_ops.h"
 #include "isochron/ops/shape/slicing.h"
 #include "isochron/ops/shape/tensor_lists.h"

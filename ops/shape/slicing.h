@@ -33,7 +33,7 @@ std::vector<Tensor> unstack(const Tensor& x, int64_t axis = 0);
 Tensor select(const Tensor& x, int64_t index, int64_t axis = 0);
 /// Adds before[i] elements of `value` before axis i and after[i] after it. Throws kInvalidArgument unless
 /// both lists have one entry >= 0 per axis; kDtypeMismatch or kOutOfRange for a value that x's dtype can't
-/// hold.
+/// hold. padding_modes.h pads with elements of x.
 Tensor pad(const Tensor& x, const Dims& before, const Dims& after, double value = 0);
 /// Reverses the order along `axes`; an empty list means all. Throws kOutOfRange, kInvalidArgument for a
 /// repeated axis.

@@ -36,11 +36,12 @@ def heads(keys):
 
 
 def first(x):
-    return x.permute(0, 3, 1, 2)
+    """Channels first."""
+    return x.movedim(-1, 1)
 
 
 def last(x):
-    return x.permute(0, 2, 3, 1)
+    return x.movedim(1, -1)
 
 
 def density(distribution, x):
@@ -61,6 +62,13 @@ def rotary(x, interleaved):
     parts = (turned.real, turned.imag)
     return torch.stack(parts, -1).flatten(-2) if interleaved else torch.cat(parts, -1)
 
+
+# By number of spatial axes: their extents, and PyTorch's list of pads, the last axis first.
+PADS = {
+    1: ((4,), (3, 1)),
+    2: ((4, 3), (0, 2, 3, 1)),
+    3: ((2, 3, 4), (3, 2, 1, 2, 1, 0)),
+}
 
 # Of several tensors: their shapes, and the function.
 OF_SEVERAL = {
@@ -161,6 +169,14 @@ OF_SEVERAL = {
         [(3, 4), (4,), (3, 4)],
         lambda m, s, x: D.TransformedDistribution(D.Normal(m, s.exp()), D.TanhTransform()).log_prob(torch.tanh(x)),
     ),
+    **{
+        f"pad_{mode}_{axes}d": (
+            [(2, *extents, 3)],
+            lambda x, mode=mode, pads=pads: last(F.pad(first(x), pads, mode)),
+        )
+        for mode in ("reflect", "replicate", "circular")
+        for axes, (extents, pads) in PADS.items()
+    },
 }
 # (N, 1, T, S): which keys each query sees; each sees one.
 SEEN = (torch.arange(40).reshape(2, 1, 4, 5) % 3 > 0) | (torch.arange(5) == 1)
