@@ -17,6 +17,7 @@ inline element::InterpolationAxis interpolation_axis(const graph::KernelRequest&
           transposed ? in : out,
           options.interpolation == Interpolation::kNearest,
           options.interpolation == Interpolation::kCubic,
+          options.interpolation == Interpolation::kArea,
           options.align_corners,
           options.antialias};
 }

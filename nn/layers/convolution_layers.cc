@@ -1,5 +1,7 @@
 #include "isochron/nn/layers/convolution_layers.h"
 
+#include <algorithm>
+
 #include "isochron/ops/convolution/window.h"
 
 namespace isochron::nn {
@@ -14,9 +16,12 @@ constexpr Kinds kPool[] = {{"max_pool1d", "max_pool2d", "max_pool3d"},
                            {"average_pool1d", "average_pool2d", "average_pool3d"}};
 constexpr Kinds kGlobalPool[] = {{"global_max_pool1d", "global_max_pool2d", "global_max_pool3d"},
                                  {"global_average_pool1d", "global_average_pool2d", "global_average_pool3d"}};
+constexpr Kinds kAdaptivePool[] = {
+    {"adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d"},
+    {"adaptive_average_pool1d", "adaptive_average_pool2d", "adaptive_average_pool3d"}};
+constexpr Kinds kForms = {"{width}", "{height, width}", "{depth, height, width}"};
 
 void require_window(std::string_view kind, int axes, const Dims& window) {
-  constexpr Kinds kForms = {"{width}", "{height, width}", "{depth, height, width}"};
   bool positive = true;
   for (const int64_t extent : window) positive = positive && extent >= 1;
   require(window.rank() == axes && positive, ErrorCode::kInvalidArgument, kind,
@@ -158,6 +163,26 @@ std::string_view GlobalPool<kKind, kAxes>::kind() const {
   return kGlobalPool[static_cast<int>(kKind)][kAxes - 1];
 }
 
+template <PoolKind kKind, int kAxes>
+AdaptivePool<kKind, kAxes>::AdaptivePool(const Dims& size) : size_(size) {
+  const bool valid = size.rank() == kAxes &&
+                     std::all_of(size.begin(), size.end(), [](int64_t e) { return e >= 1 || e == -1; });
+  require(valid, ErrorCode::kInvalidArgument, AdaptivePool::kind(),
+          "the size must be {} with extents >= 1, or -1 to keep the input's, got {}", kForms[kAxes - 1],
+          dims_str(size));
+}
+
+template <PoolKind kKind, int kAxes>
+Tensor AdaptivePool<kKind, kAxes>::forward(const Tensor& x) {
+  ops::require_image(kind(), x.shape(), kAxes);
+  return kKind == PoolKind::kMax ? adaptive_max_pool(x, size_) : adaptive_average_pool(x, size_);
+}
+
+template <PoolKind kKind, int kAxes>
+std::string_view AdaptivePool<kKind, kAxes>::kind() const {
+  return kAdaptivePool[static_cast<int>(kKind)][kAxes - 1];
+}
+
 template class Pool<PoolKind::kMax, 1>;
 template class Pool<PoolKind::kMax, 2>;
 template class Pool<PoolKind::kMax, 3>;
@@ -170,5 +195,11 @@ template class GlobalPool<PoolKind::kMax, 3>;
 template class GlobalPool<PoolKind::kAverage, 1>;
 template class GlobalPool<PoolKind::kAverage, 2>;
 template class GlobalPool<PoolKind::kAverage, 3>;
+template class AdaptivePool<PoolKind::kMax, 1>;
+template class AdaptivePool<PoolKind::kMax, 2>;
+template class AdaptivePool<PoolKind::kMax, 3>;
+template class AdaptivePool<PoolKind::kAverage, 1>;
+template class AdaptivePool<PoolKind::kAverage, 2>;
+template class AdaptivePool<PoolKind::kAverage, 3>;
 
 }  // namespace isochron::nn

@@ -207,4 +207,25 @@ using GlobalAveragePool1D = GlobalPool<PoolKind::kAverage, 1>;
 using GlobalAveragePool2D = GlobalPool<PoolKind::kAverage, 2>;
 using GlobalAveragePool3D = GlobalPool<PoolKind::kAverage, 3>;
 
+/// The largest element, or the mean, of windows that cover the image evenly: (N, spatial..., C) to
+/// (N, size..., C), see adaptive_max_pool in ops/convolution/pooling.h. An entry of -1 keeps the axis.
+template <PoolKind kKind, int kAxes>
+class AdaptivePool : public Module {
+ public:
+  /// Throws kInvalidArgument unless `size` has `kAxes` extents >= 1, or -1.
+  explicit AdaptivePool(const Dims& size);
+  /// Throws kShapeMismatch if x doesn't have kAxes spatial axes, and as adaptive_max_pool.
+  Tensor forward(const Tensor& x) override;
+  std::string_view kind() const override;
+
+ private:
+  Dims size_;
+};
+using AdaptiveMaxPool1D = AdaptivePool<PoolKind::kMax, 1>;
+using AdaptiveMaxPool2D = AdaptivePool<PoolKind::kMax, 2>;
+using AdaptiveMaxPool3D = AdaptivePool<PoolKind::kMax, 3>;
+using AdaptiveAveragePool1D = AdaptivePool<PoolKind::kAverage, 1>;
+using AdaptiveAveragePool2D = AdaptivePool<PoolKind::kAverage, 2>;
+using AdaptiveAveragePool3D = AdaptivePool<PoolKind::kAverage, 3>;
+
 }  // namespace isochron::nn

@@ -5,11 +5,15 @@
 #include <cmath>
 
 #include "isochron/graph/capture/apply.h"
+#include "isochron/graph/capture/capture.h"
 #include "isochron/ops/convolution/pooling_shape.h"
+#include "isochron/ops/indexing/indexing.h"
 #include "isochron/ops/reduction/reduction.h"
 #include "isochron/ops/rows/families.h"
 #include "isochron/ops/rows/registry.h"
 #include "isochron/ops/rows/rules.h"
+#include "isochron/ops/shape/creation.h"
+#include "isochron/ops/shape/interpolation.h"
 
 namespace isochron {
 namespace ops {
@@ -349,7 +353,7 @@ Tensor pool(std::string_view row, std::string_view where, int axes, const Tensor
             const PoolingOptions& options) {
   const graph::OpDef& op = ops::row(row);
   require(x.defined(), ErrorCode::kInvalidArgument, where, "the input is undefined");
-  ops::require_image(where, x.shape(), axes);
+  ops::require_image("adaptive_max_pool", x.shape(), axes);
   const Dims stride = options.stride.empty() ? window : options.stride;
   const Dims ones = ops::ones_if_empty({}, x.rank() - 2);
   graph::Attributes attributes{
@@ -393,6 +397,70 @@ Tensor average_pool2d(const Tensor& x, const Dims& window, const PoolingOptions&
 }
 Tensor average_pool3d(const Tensor& x, const Dims& window, const PoolingOptions& options) {
   return pool("average_pool", "average_pool3d", 3, x, window, options);
+}
+
+namespace {
+
+/// `size` with the extent of x in place of -1, checked.
+Dims adaptive_size(std::string_view where, const Tensor& x, const Dims& size) {
+  const int axes = spatial_axes(where, x).rank();
+  require(size.rank() == axes, ErrorCode::kShapeMismatch, where,
+          "size {} must have one extent for each of the {} spatial axes of {}", dims_str(size), axes,
+          x.spec().str());
+  Dims result = size;
+  for (int i = 0; i < axes; ++i) {
+    const int64_t extent = x.extent(i + 1);
+    if (size[i] == -1) result[i] = extent;
+    require(extent > 0 && result[i] > 0, ErrorCode::kInvalidArgument, where,
+            "axis {} of {} to {} elements: need at least one on either side", i + 1, x.spec().str(), size[i]);
+    require(std::max(extent, result[i]) <= kMaxWindowReach, ErrorCode::kUnsupported, where,
+            "axis {} of {} to {} elements; at most {} are supported", i + 1, x.spec().str(), size[i],
+            kMaxWindowReach);
+  }
+  return result;
+}
+
+/// The windows of an axis side by side, each filled up to `window` elements with its last one, which changes
+/// neither the maximum nor the first place where it is found.
+Tensor windows_apart(const Tensor& x, int axis, int64_t size, int64_t window) {
+  const int64_t extent = x.extent(axis);
+  std::vector<int64_t> sources;
+  for (int64_t i = 0; i < size; ++i) {
+    const int64_t begin = i * extent / size, last = ((i + 1) * extent - 1) / size;
+    for (int64_t k = 0; k < window; ++k) sources.push_back(std::min(begin + k, last));
+  }
+  Tensor indices = constant(from_span<int64_t>({size * window}, sources));
+  if (graph::Capture::current() == nullptr) indices = to_device(indices, x.device());
+  return gather(x, indices, axis);
+}
+
+}  // namespace
+
+Tensor adaptive_average_pool(const Tensor& x, const Dims& size) {
+  const ErrorScope scope("adaptive_average_pool");
+  return resize(x, adaptive_size("adaptive_average_pool", x, size), {.interpolation = Interpolation::kArea});
+}
+
+Tensor adaptive_max_pool(const Tensor& x, const Dims& size) {
+  const ErrorScope scope("adaptive_max_pool");
+  const Dims outputs = adaptive_size("adaptive_max_pool", x, size);
+  ops::require_image("adaptive_max_pool", x.shape(), outputs.rank());
+  Tensor image = x;
+  Dims window;
+  for (int i = 0; i < outputs.rank(); ++i) {
+    const int64_t extent = x.extent(i + 1);
+    int64_t longest = extent / outputs[i];
+    if (extent % outputs[i] != 0) {
+      longest = 0;
+      for (int64_t o = 0; o < outputs[i]; ++o) {
+        const int64_t end = ((o + 1) * extent - 1) / outputs[i] + 1;
+        longest = std::max(longest, end - o * extent / outputs[i]);
+      }
+      image = windows_apart(image, i + 1, outputs[i], longest);
+    }
+    window.push_back(longest);
+  }
+  return max_pool(image, window);
 }
 
 Tensor global_average_pool(const Tensor& x, bool keep_dims) {

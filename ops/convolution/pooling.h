@@ -35,5 +35,15 @@ Tensor average_pool3d(const Tensor& x, const Dims& window, const PoolingOptions&
 /// elements.
 Tensor global_average_pool(const Tensor& x, bool keep_dims = false);
 Tensor global_max_pool(const Tensor& x, bool keep_dims = false);
+/// The mean and the largest element of windows that cover the image evenly, so that the result is
+/// (N, size..., C): that of output i along an axis of E elements, of S outputs, runs from floor(i E / S) up
+/// to ceil((i + 1) E / S), as in PyTorch. Windows overlap unless S divides E; S may be above E. An entry of
+/// -1 keeps the axis as it is. The average also takes 16-bit floats: it is `resize` with
+/// `Interpolation::kArea`. Maxima, their gradients and those of NaN are as for `max_pool`. Throws
+/// kShapeMismatch for an image without spatial axes and unless `size` has an entry for each (max: 1 to 3 of
+/// them), kInvalidArgument for an empty axis and for a size below 1 that isn't -1, kDtypeMismatch,
+/// kUnsupported for extents above 2^24.
+Tensor adaptive_average_pool(const Tensor& x, const Dims& size);
+Tensor adaptive_max_pool(const Tensor& x, const Dims& size);
 
 }  // namespace isochron

@@ -19,7 +19,7 @@ using Values = std::vector<double>;
 // Interpolation along an axis is a matrix product; the row `interpolate_transpose` is the transposed matrix,
 // and each is the other's gradient. Attributes: axis, extent (of the result along the axis), and the options.
 
-constexpr std::string_view kMethods[] = {"nearest", "linear", "cubic"};
+constexpr std::string_view kMethods[] = {"nearest", "linear", "cubic", "area"};
 
 }  // namespace
 
@@ -27,12 +27,12 @@ ResizeOptions resize_options(const Attributes& attributes, std::string_view wher
   const std::string& method = attributes.get<std::string>("method");
   const auto found = std::find(std::begin(kMethods), std::end(kMethods), method);
   require(found != std::end(kMethods), ErrorCode::kInvalidArgument, where,
-          "the method is '{}', expected nearest, linear or cubic", method);
+          "the method is '{}', expected nearest, linear, cubic or area", method);
   const ResizeOptions options{static_cast<Interpolation>(found - std::begin(kMethods)),
                               attributes.get<bool>("align_corners"), attributes.get<bool>("antialias")};
-  const bool nearest = options.interpolation == Interpolation::kNearest;
-  require(!nearest || !(options.align_corners || options.antialias), ErrorCode::kInvalidArgument, where,
-          "nearest takes neither align_corners nor antialias");
+  const bool plain = method == "nearest" || method == "area";
+  require(!plain || !(options.align_corners || options.antialias), ErrorCode::kInvalidArgument, where,
+          "{} takes neither align_corners nor antialias", method);
   require(!(options.align_corners && options.antialias), ErrorCode::kInvalidArgument, where,
           "align_corners and antialias exclude each other");
   return options;
@@ -99,6 +99,11 @@ Values reference_matrix(int64_t from, int64_t to, const ResizeOptions& options) 
     double* weights = matrix.data() + r * from;
     if (options.interpolation == Interpolation::kNearest) {
       weights[static_cast<int64_t>(std::floor((static_cast<double>(r) + 0.5) * ratio))] = 1;
+    } else if (options.interpolation == Interpolation::kArea) {
+      const auto covers = [&](int64_t k) { return (k + 1) * to > r * from && k * to < (r + 1) * from; };
+      for (int64_t k = 0; k < from; ++k) weights[k] = covers(k) ? 1 : 0;
+      const double total = std::accumulate(weights, weights + from, 0.0);
+      for (int64_t k = 0; k < from; ++k) weights[k] /= total;
     } else if (options.antialias) {
       for (int64_t k = 0; k < from; ++k)
         weights[k] = filter(options, (static_cast<double>(k) - at) / std::max(ratio, 1.0));
@@ -156,22 +161,24 @@ OpDef interpolation_row(std::string name, std::string summary) {
   op.reference = reference;
   op.dtypes = {DType::kF64, DType::kF32, DType::kF16, DType::kBF16};
   op.tolerance = 4;
-  for (const std::string method : {"nearest", "linear", "cubic"}) {
+  for (const std::string method : {"nearest", "linear", "cubic", "area"}) {
     const std::vector<std::pair<int64_t, int64_t>> extents = {{4, 8}, {5, 7}, {9, 4}, {7, 1},
                                                               {1, 3}, {6, 6}, {12, 5}};
     for (const auto& [from, extent] : extents) {
       op.samples.push_back({{{{2, from, 3}}}, to(1, extent, method)});
-      if (method == "nearest") continue;
+      if (method == "nearest" || method == "area") continue;
       op.samples.push_back({{{{from, 2}}}, to(0, extent, method, true)});
       op.samples.push_back({{{{2, from}}}, to(1, extent, method, false, true)});
     }
   }
   op.samples.push_back({{{{9, 5000}}}, to(0, 14, "linear")});
+  op.samples.push_back({{{{23, 5000}}}, to(0, 5, "area")});
   op.errors = {{{{DType::kF32, {2, 3}}}, to(2, 4, "linear"), ErrorCode::kOutOfRange},
                {{{DType::kF32, {2, 3}}}, to(1, 0, "linear"), ErrorCode::kInvalidArgument},
                {{{DType::kF32, {2, 0}}}, to(1, 4, "linear"), ErrorCode::kInvalidArgument},
                {{{DType::kF32, {2, 3}}}, to(1, 4, "quintic"), ErrorCode::kInvalidArgument},
                {{{DType::kF32, {2, 3}}}, to(1, 4, "nearest", true), ErrorCode::kInvalidArgument},
+               {{{DType::kF32, {2, 3}}}, to(1, 4, "area", false, true), ErrorCode::kInvalidArgument},
                {{{DType::kF32, {2, 3}}}, to(1, 4, "cubic", true, true), ErrorCode::kInvalidArgument},
                {{{DType::kI32, {2, 3}}}, to(1, 4, "linear"), ErrorCode::kDtypeMismatch}};
   return op;

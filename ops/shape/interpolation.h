@@ -10,15 +10,19 @@ enum class Interpolation {
              // "nearest-exact"
   kLinear,   // bilinear for images, trilinear for volumes
   kCubic,    // cubic convolution with a = -0.75 as in PyTorch (Keys 1981); may overshoot
+  kArea,     // the mean of all elements that the new one covers at least in part, each counted whole
+             // (PyTorch's "area"); TensorFlow's counts those at the borders by the part that is covered
 };
 
 struct ResizeOptions {
   Interpolation interpolation = Interpolation::kLinear;
   /// false: elements are areas with their centers at (i + 1/2), and the whole areas coincide (PyTorch's
-  /// default, TensorFlow 2). true: the first elements coincide and so do the last. Not for kNearest.
+  /// default, TensorFlow 2). true: the first elements coincide and so do the last. Not for kNearest and
+  /// kArea.
   bool align_corners = false;
   /// When making an axis smaller, widen the filter by the ratio, so that every element counts (PyTorch's and
-  /// TensorFlow's antialias; cubic then takes a = -0.5, as there). Not for kNearest, not with align_corners.
+  /// TensorFlow's antialias; cubic then takes a = -0.5, as there). Not for kNearest and kArea, not with
+  /// align_corners.
   bool antialias = false;
 };
 

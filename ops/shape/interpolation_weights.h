@@ -16,11 +16,11 @@ struct InterpolationRow {
   double position;  // among the elements, whose centers are 0, 1, ...
 };
 
-/// `from` elements taken to `to`; both > 0. The options are those of ResizeOptions; neither `nearest` nor
-/// `cubic`: linear.
+/// `from` elements taken to `to`; both > 0 and at most 2^24. The options are those of ResizeOptions; neither
+/// `nearest` nor `cubic` nor `area`: linear.
 struct InterpolationAxis {
   long long from, to;
-  bool nearest, cubic, align_corners, antialias;
+  bool nearest, cubic, area, align_corners, antialias;
 
   ISOCHRON_INLINE double position(long long r) const {
     const double row = static_cast<double>(r);
@@ -38,11 +38,17 @@ struct InterpolationAxis {
   ISOCHRON_INLINE int taps() const { return nearest ? 1 : cubic ? 4 : 2; }
   /// No row takes more elements.
   ISOCHRON_INLINE long long most_count() const {
-    const long long most = antialias ? static_cast<long long>(2 * support()) + 2 : taps();
+    const long long most = area        ? from / to + 2
+                           : antialias ? static_cast<long long>(2 * support()) + 2
+                                       : taps();
     return most < from ? most : from;
   }
 
   ISOCHRON_INLINE InterpolationRow row(long long r) const {
+    if (area) {
+      const long long begin = r * from / to, end = ((r + 1) * from + to - 1) / to;
+      return {begin, end - begin, begin, 0};
+    }
     const double at = position(r);
     if (antialias) {  // beyond the edge there is nothing
       const long long begin = floored(at + 0.5 - support() + 0.5);
@@ -57,6 +63,7 @@ struct InterpolationAxis {
 
   /// Of element `begin + k`. Under antialiasing they are to be divided by their sum.
   ISOCHRON_INLINE double weight(const InterpolationRow& row, long long k) const {
+    if (area) return 1.0 / static_cast<double>(row.count);
     if (antialias) {
       const double distance = (static_cast<double>(row.begin + k) - row.position) / scale();
       return cubic ? cubic_filter(distance, -0.5) : linear_filter(distance);

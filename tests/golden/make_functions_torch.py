@@ -70,6 +70,16 @@ PADS = {
     3: ((2, 3, 4), (3, 2, 1, 2, 1, 0)),
 }
 
+# Adaptive pooling: extents of the images, and the size; None keeps an extent.
+ADAPTIVE = {
+    "1d": ((11,), (4,)),
+    "divides": ((6, 8), (3, 2)),
+    "ragged": ((7, 10), (3, 4)),
+    "larger": ((3, 5), (7, 5)),
+    "kept": ((5, 9), (None, 7)),
+    "3d": ((4, 5, 3), (3, 2, 1)),
+}
+
 # Of several tensors: their shapes, and the function.
 OF_SEVERAL = {
     "attention_bias": ([*heads(5), (4, 4, 5)], attend),
@@ -176,6 +186,17 @@ OF_SEVERAL = {
         )
         for mode in ("reflect", "replicate", "circular")
         for axes, (extents, pads) in PADS.items()
+    },
+    **{
+        f"adaptive_{kind}_pool_{name}": (
+            [(2, *extents, 3)],
+            lambda x, pool=pool, size=size: last(pool(first(x), size)),
+        )
+        for name, (extents, size) in ADAPTIVE.items()
+        for kind, pool in (
+            ("average", (F.adaptive_avg_pool1d, F.adaptive_avg_pool2d, F.adaptive_avg_pool3d)[len(size) - 1]),
+            ("max", (F.adaptive_max_pool1d, F.adaptive_max_pool2d, F.adaptive_max_pool3d)[len(size) - 1]),
+        )
     },
 }
 # (N, 1, T, S): which keys each query sees; each sees one.

@@ -15,6 +15,7 @@ METHODS = {
     "cubic": {"mode": "bicubic", "align_corners": False},
     "cubic_corners": {"mode": "bicubic", "align_corners": True},
     "cubic_antialias": {"mode": "bicubic", "align_corners": False, "antialias": True},
+    "area": {"mode": "area"},
 }
 
 

@@ -15,8 +15,8 @@ using graph::KernelRequest;
 constexpr size_t kSpanBytes = 2 * sizeof(unsigned);  // Span of interpolation_text.h
 
 std::string axis_text(const InterpolationAxis& axis) {
-  return fmt::format("constexpr InterpolationAxis axis = {{{}ll, {}ll, {}, {}, {}, {}}};", axis.from, axis.to,
-                     axis.nearest, axis.cubic, axis.align_corners, axis.antialias);
+  return fmt::format("constexpr InterpolationAxis axis = {{{}ll, {}ll, {}, {}, {}, {}, {}}};", axis.from,
+                     axis.to, axis.nearest, axis.cubic, axis.area, axis.align_corners, axis.antialias);
 }
 
 /// A call whose result is sums. Its workspace holds the spans of all interpolated elements, those of the rows

@@ -139,5 +139,18 @@ TEST(GlobalPool, ReducesAllPixels) {
   EXPECT_ERROR(GlobalMaxPool1D()(zeros({2, 3, 4, 5})), ErrorCode::kShapeMismatch, "[global_max_pool1d]");
 }
 
+TEST(AdaptivePool, MakesTheSizeThatItIsGiven) {
+  EXPECT_EQ(AdaptiveAveragePool2D({7, -1})(zeros({2, 10, 4, 5})).shape(), (Shape{2, 7, 4, 5}));
+  EXPECT_EQ(AdaptiveMaxPool3D({1, 2, 3})(zeros({2, 3, 5, 4, 6})).shape(), (Shape{2, 1, 2, 3, 6}));
+  EXPECT_EQ(AdaptiveMaxPool1D({2})(from_vector({1, 3, 1}, {1, 7, 3})).to_vector(),
+            (std::vector<double>{7, 7}));
+  EXPECT_EQ(AdaptiveAveragePool1D({2}).kind(), "adaptive_average_pool1d");
+  EXPECT_ERROR(AdaptiveMaxPool2D({2}), ErrorCode::kInvalidArgument,
+               "[adaptive_max_pool2d] the size must be {height, width}");
+  EXPECT_ERROR(AdaptiveAveragePool1D({0}), ErrorCode::kInvalidArgument, "extents >= 1, or -1");
+  EXPECT_ERROR(AdaptiveMaxPool1D({2})(zeros({2, 3, 4, 5})), ErrorCode::kShapeMismatch,
+               "[adaptive_max_pool1d]");
+}
+
 }  // namespace
 }  // namespace isochron::nn

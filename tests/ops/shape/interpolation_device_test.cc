@@ -39,7 +39,8 @@ const ResizeOptions kOptions[] = {{Interpolation::kNearest},
                                   {.antialias = true},
                                   {Interpolation::kCubic},
                                   {Interpolation::kCubic, true},
-                                  {Interpolation::kCubic, false, true}};
+                                  {Interpolation::kCubic, false, true},
+                                  {Interpolation::kArea}};
 
 TEST(DeviceInterpolation, IsTheCpusOnAxesInTheMiddle) {
   for (const ResizeOptions& options : kOptions) {

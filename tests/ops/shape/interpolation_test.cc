@@ -25,7 +25,8 @@ TEST(Resize, AgreesWithPyTorch) {
       {"linear_antialias", {.antialias = true}},
       {"cubic", {Interpolation::kCubic}},
       {"cubic_corners", {Interpolation::kCubic, true}},
-      {"cubic_antialias", {Interpolation::kCubic, false, true}}};
+      {"cubic_antialias", {Interpolation::kCubic, false, true}},
+      {"area", {Interpolation::kArea}}};
   const Tensor x = arrays.at("x");
   for (const auto& [size_name, size] : sizes) {
     const Tensor dy = arrays.at(size_name + ".dy");
@@ -62,6 +63,8 @@ TEST(Resize, RefusesWhatDoesNotFit) {
   EXPECT_ERROR(resize(x, {0, 4}), ErrorCode::kInvalidArgument, "at least one");
   EXPECT_ERROR(resize(x, {8, 8}, {Interpolation::kNearest, true}), ErrorCode::kInvalidArgument,
                "nearest takes");
+  EXPECT_ERROR(resize(x, {8, 8}, {Interpolation::kArea, false, true}), ErrorCode::kInvalidArgument,
+               "area takes");
 }
 
 }  // namespace
