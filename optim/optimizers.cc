@@ -101,6 +101,15 @@ Lion::Lion(const LionOptions& options)
           {"lion_update", {{"beta_1", options.beta_1}, {"beta_2", options.beta_2}}, {{"mean_gradient"}}},
           options.learning_rate, options.weight_decay, options.step) {}
 
+Rprop::Rprop(const RpropOptions& options)
+    : Optimizer({"rprop_update",
+                 {{"eta_minus", options.eta_minus},
+                  {"eta_plus", options.eta_plus},
+                  {"min_step", options.min_step},
+                  {"max_step", options.max_step}},
+                 {{"previous_gradient"}, {"step_size"}}},
+                options.learning_rate, options.weight_decay, options.step) {}
+
 Adafactor::Adafactor(const AdafactorOptions& options)
     : Optimizer({"adafactor_update",
                  {{"beta_2_decay", options.beta_2_decay},

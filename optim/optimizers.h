@@ -180,6 +180,27 @@ class Lion : public Optimizer {
   explicit Lion(const LionOptions& options = {});
 };
 
+struct RpropOptions {
+  /// Every element's first step size. Later steps don't read it: neither a schedule nor `set_learning_rate`
+  /// changes the steps of an element that has been updated once, as in PyTorch.
+  Schedule learning_rate = 0.01;
+  /// Factors of an element's step size where its gradient's sign turns, and where it stays;
+  /// 0 < eta_minus < 1 < eta_plus.
+  double eta_minus = 0.5;
+  double eta_plus = 1.2;
+  /// The limits of step sizes; 0 < min_step <= max_step.
+  double min_step = 1e-6;
+  double max_step = 50;
+  WeightDecay weight_decay = {};
+  StepOptions step = {};
+};
+/// Steps by the sign of the gradient alone, of a size that each element learns, as PyTorch defines it. For
+/// gradients of the whole data set: the noise of small batches turns signs. States: two.
+class Rprop : public Optimizer {
+ public:
+  explicit Rprop(const RpropOptions& options = {});
+};
+
 struct AdafactorOptions {
   /// The upper limit of the learning rate; 1 / sqrt(step) is used if that is smaller.
   Schedule learning_rate = 1e-3;

@@ -152,7 +152,7 @@ train() {
     done
     also step "train-$model-cpu" 100 0 "$isochron" train "$model" "${data[@]}" --epochs 1 --steps 20 --threads 2 --json "$model-cpu.json"
   done
-  for optimizer in amsgrad adamw adamax nadam lamb lion rmsprop adagrad adadelta adafactor nesterov; do
+  for optimizer in amsgrad adamw adamax nadam lamb lion rprop rmsprop adagrad adadelta adafactor nesterov; do
     also train_on "train-digits-$optimizer" 100 0 digits --epochs 1 --steps 20 --optimizer $optimizer
   done
   also train_on train-accumulate 100 0 digits --epochs 1 --steps 20 --accumulate 4

@@ -50,6 +50,7 @@ const std::vector<NamedOptimizer>& named_optimizers() {
       {"radam", 1e-3, make<optim::RAdam, optim::RAdamOptions>},
       {"lamb", 5e-3, make<optim::Lamb, optim::LambOptions>},
       {"lion", 1e-4, make<optim::Lion, optim::LionOptions>},
+      {"rprop", 1e-3, make<optim::Rprop, optim::RpropOptions>},
       {"rmsprop", 1e-3, make<optim::RmsProp, optim::RmsPropOptions>},
       {"adagrad", 1e-2, make<optim::Adagrad, optim::AdagradOptions>},
       {"adadelta", 1, make<optim::Adadelta, optim::AdadeltaOptions>},

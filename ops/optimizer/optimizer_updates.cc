@@ -235,6 +235,13 @@ void check_update_attributes(const OpDef& op, const Attributes& attributes) {
           "beta_2_decay must be <= 0, got {}", attributes.get_or<double>("beta_2_decay", -1));
   require(!attributes.get_or("nesterov", false) || attributes.get<double>("momentum") > 0,
           ErrorCode::kInvalidArgument, op.name, "nesterov needs a momentum above 0");
+  const auto number = [&](std::string_view name, double usual) { return attributes.get_or(name, usual); };
+  const double minus = number("eta_minus", 0.5), plus = number("eta_plus", 1.2);
+  require(0 < minus && minus < 1 && 1 < plus && std::isfinite(plus), ErrorCode::kInvalidArgument, op.name,
+          "needs 0 < eta_minus < 1 < eta_plus, got {} and {}", minus, plus);
+  const double least = number("min_step", 1e-6), most = number("max_step", 50);
+  require(0 < least && least <= most && std::isfinite(most), ErrorCode::kInvalidArgument, op.name,
+          "needs 0 < min_step <= max_step, got {} and {}", least, most);
 }
 
 void register_optimizers(graph::Registry& registry) {

@@ -50,8 +50,8 @@ size_t update_state_count(const graph::OpDef& op, const graph::Attributes& attri
 Shape update_state_shape(const graph::OpDef& op, const Shape& parameter, size_t k);
 /// Whether the results of the row `op` depend on how many updates came before, as a bias correction does.
 bool update_reads_step(const graph::OpDef& op);
-/// Throws kInvalidArgument unless every decay lies in [0, 1), every epsilon is >= 0, and nesterov has a
-/// momentum.
+/// Throws kInvalidArgument unless every decay lies in [0, 1), every epsilon is >= 0, nesterov has a momentum,
+/// and Rprop's numbers keep 0 < eta_minus < 1 < eta_plus and 0 < min_step <= max_step.
 void check_update_attributes(const graph::OpDef& op, const graph::Attributes& attributes);
 
 }  // namespace isochron::ops

@@ -24,6 +24,7 @@ using element::UpdateNumbers;
 #include "isochron/ops/optimizer/rules/adamax-inl.h"
 #include "isochron/ops/optimizer/rules/nadam-inl.h"
 #include "isochron/ops/optimizer/rules/lion-inl.h"
+#include "isochron/ops/optimizer/rules/rprop-inl.h"
 // clang-format on
 
 }  // namespace HWY_NAMESPACE

@@ -25,6 +25,10 @@ struct UpdateNumbers {
   double epsilon_inside = 0;    // under the root
   double epsilon_outside = 0;   // beside it
   double parameter_factor = 1;  // what weight decay leaves of the parameter
+  double eta_minus = 1;         // Rprop: what a step size is multiplied by where the gradient's sign turns
+  double eta_plus = 1;          // and where it stays
+  double min_step = 0;          // Rprop: limits of step sizes
+  double max_step = 0;
 };
 
 /// Of which moments that begin at 0; kNesterov: of both, the first one a step ahead, as Nadam's; kRectified:

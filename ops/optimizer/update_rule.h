@@ -19,14 +19,14 @@ namespace isochron::ops {
 // X(rule): a function <rule>_rule in rules/<rule>.cc, of the row <rule>_update.
 // clang-format off
 #define ISOCHRON_OPTIMIZER_RULES(X)                                \
-  X(sgd) X(rmsprop) X(adagrad) X(adadelta) X(lion)                 \
+  X(sgd) X(rmsprop) X(adagrad) X(adadelta) X(lion) X(rprop)        \
   X(adam) X(adamax) X(nadam) X(radam) X(lamb) X(adafactor) X(muon)
 
 // X(functor): a class template in rules/*-inl.h.
 #define ISOCHRON_UPDATE_FUNCTORS(X)                                \
   X(Sgd) X(Momentum) X(Nesterov) X(Adam) X(Amsgrad)                \
   X(Rms) X(RmsMomentum) X(Centered) X(CenteredMomentum)            \
-  X(Adadelta) X(Adamax) X(Nadam) X(Lion)
+  X(Adadelta) X(Adamax) X(Nadam) X(Lion) X(Rprop)
 // clang-format on
 
 enum class UpdateFunctor {

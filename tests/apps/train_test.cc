@@ -181,8 +181,8 @@ TEST_F(TrainCommand, AccumulatesBatches) {
 }
 
 TEST_F(TrainCommand, TrainsByEveryOptimizer) {
-  for (const char* name : {"adam", "amsgrad", "adamw", "adamax", "nadam", "radam", "lamb", "lion", "rmsprop",
-                           "adagrad", "adadelta", "adafactor", "sgd", "momentum", "nesterov"}) {
+  for (const char* name : {"adam", "amsgrad", "adamw", "adamax", "nadam", "radam", "lamb", "lion", "rprop",
+                           "rmsprop", "adagrad", "adadelta", "adafactor", "sgd", "momentum", "nesterov"}) {
     const std::filesystem::path json = folder_.path() / "optimizer.json";
     const Outcome outcome =
         train("regress --epochs 5 --optimizer " + std::string(name) + " --json " + json.string());

@@ -47,6 +47,8 @@ CONFIGURATIONS = {
         "RAdam",
         {"lr": 0.003, "betas": (0.85, 0.9), "eps": 1e-5, "weight_decay": 0.2, "decoupled_weight_decay": True},
     ),
+    "rprop": ("Rprop", {}),
+    "rprop_set": ("Rprop", {"lr": 0.05, "etas": (0.6, 1.3), "step_sizes": (0.01, 0.1)}),
 }
 
 
@@ -80,7 +82,7 @@ def main():
             values, optimizer = trajectory(make_optimizer, initial, gradients, dtype)
             for name, value in values.items():
                 arrays[f"{key}.{short}.{name}"] = value
-        wanted = "lr momentum dampening nesterov betas eps amsgrad alpha centered weight_decay rho momentum_decay".split()
+        wanted = "lr momentum dampening nesterov betas eps amsgrad alpha centered weight_decay rho momentum_decay etas step_sizes".split()
         hyperparameters[key] = {"class": optimizer_name} | {
             k: optimizer.defaults[k] for k in wanted if k in optimizer.defaults
         }

@@ -162,6 +162,12 @@ const std::vector<Case> kCases = {
                      .epsilon = 1e-5,
                      .weight_decay = {.rate = 0.2}});
      }},
+    {"torch", "rprop", [] { return Rprop(); }},
+    {"torch", "rprop_set",
+     [] {
+       return Rprop(
+           {.learning_rate = 0.05, .eta_minus = 0.6, .eta_plus = 1.3, .min_step = 0.01, .max_step = 0.1});
+     }},
     {"torch", "sgd", [] { return sgd({.learning_rate = 1e-3}); }},
     {"torch", "momentum",
      [] { return sgd({.learning_rate = 1e-3, .momentum = 0.9, .learning_rate_outside_velocity = true}); }},

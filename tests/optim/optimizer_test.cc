@@ -299,6 +299,22 @@ TEST(Optimizer, CenteredRmspropStaysFiniteUnderAConstantGradient) {
   EXPECT_TRUE(std::isfinite(p.tensor().item<float>()));
 }
 
+TEST(Optimizer, RpropStepsByTheSignsOfGradients) {
+  const Variable p(zeros({5}), "p");
+  Rprop rprop({.learning_rate = 0.125, .eta_plus = 2});
+  const auto step = [&](const std::vector<double>& gradient) {
+    rprop.apply(std::vector{p}, std::vector{from_vector({5}, gradient)});
+    return p.tensor().to_vector();
+  };
+  using Values = std::vector<double>;
+  // The squares of the first gradients are 0 in f32.
+  EXPECT_EQ(step({1e-30, -1e-30, 2, 0, 3}), (Values{-0.125, 0.125, -0.125, 0, -0.125}));
+  rprop.set_learning_rate(100);  // isn't read again
+  EXPECT_EQ(step({1e-30, -1e-30, -2, -1, 0}), (Values{-0.375, 0.375, -0.125, 0.125, -0.125}));
+  EXPECT_EQ(step({-1, -1e9, -2, 1, 3}), (Values{-0.375, 0.875, -0.0625, 0.125, -0.25}));
+  EXPECT_TRUE(std::isnan(step({NAN, 0, 0, 0, 0})[0]));
+}
+
 TEST(Optimizer, AdafactorStaysFiniteWhereRowsAndColumnsOfTheGradientAreZero) {
   // As those of units that are never active are: the second moments there are epsilon_1, whose product no f32
   // holds.

@@ -89,6 +89,7 @@ TEST(ParameterGroups, ScaleTheRateOfEveryOptimizer) {
   expect_same(NadamOptions{}, [](const auto& o) { return Nadam(o); });
   expect_same(RAdamOptions{}, [](const auto& o) { return RAdam(o); });
   expect_same(LionOptions{}, [](const auto& o) { return Lion(o); });
+  expect_same(RpropOptions{}, [](const auto& o) { return Rprop(o); });
   expect_same(AdafactorOptions{}, [](const auto& o) { return Adafactor(o); });
   expect_same(LambOptions{}, [](const auto& o) { return Lamb(o); });
 }
@@ -322,6 +323,7 @@ TEST(OptimizerState, BytesOfEachKind) {
   EXPECT_EQ(bytes(Adamax()), 2 * 620u);
   EXPECT_EQ(bytes(Nadam()), 2 * 620u);
   EXPECT_EQ(bytes(Lion()), 620u);
+  EXPECT_EQ(bytes(Rprop()), 2 * 620u);
   EXPECT_EQ(bytes(Lamb()), 2 * 620u);
   EXPECT_EQ(bytes(Adafactor()), 30u + 20 + 20);
 }
@@ -338,6 +340,10 @@ TEST(StepOptions, RejectsWrongOnes) {
   EXPECT_ERROR(Sgd({.weight_decay = {.rate = -1}}), ErrorCode::kInvalidArgument, "weight decay");
   EXPECT_ERROR(Adafactor({.clip_threshold = 0}), ErrorCode::kInvalidArgument, "clip_threshold");
   EXPECT_ERROR(Adagrad({.initial_square_sum = -1}), ErrorCode::kInvalidArgument, "initial_square_sum");
+  EXPECT_ERROR(Rprop({.eta_minus = 1}), ErrorCode::kInvalidArgument, "0 < eta_minus < 1 < eta_plus");
+  EXPECT_ERROR(Rprop({.eta_plus = 1}), ErrorCode::kInvalidArgument, "0 < eta_minus < 1 < eta_plus");
+  EXPECT_ERROR(Rprop({.min_step = 0}), ErrorCode::kInvalidArgument, "0 < min_step <= max_step");
+  EXPECT_ERROR(Rprop({.min_step = 2, .max_step = 1}), ErrorCode::kInvalidArgument, "got 2 and 1");
 }
 
 TEST(KeptGradients, AreThoseOfTheNewestStepUnscaledAndUnclipped) {

@@ -16,6 +16,10 @@ std::string settings_text(const element::UpdateSettings& settings) {
   set("fixed.new_2", settings.fixed.new_2);
   set("fixed.epsilon_inside", settings.fixed.epsilon_inside);
   set("fixed.epsilon_outside", settings.fixed.epsilon_outside);
+  set("fixed.eta_minus", settings.fixed.eta_minus);
+  set("fixed.eta_plus", settings.fixed.eta_plus);
+  set("fixed.min_step", settings.fixed.min_step);
+  set("fixed.max_step", settings.fixed.max_step);
   set("beta_1", settings.beta_1);
   set("beta_2", settings.beta_2);
   set("fading", settings.fading);
