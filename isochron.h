@@ -37,6 +37,7 @@
 #include "isochron/ops/control/scan.h"
 #include "isochron/ops/convolution/convolution.h"
 #include "isochron/ops/convolution/pooling.h"
+#include "isochron/ops/convolution/unfold.h"
 #include "isochron/ops/elementwise/activations.h"
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/elementwise/float8.h"

@@ -80,6 +80,20 @@ ADAPTIVE = {
     "3d": ((4, 5, 3), (3, 2, 1)),
 }
 
+
+def unfold(x, window, **options):
+    """Rows (N, H', W', kh kw C) of x (N, H, W, C)."""
+    columns = F.unfold(first(x), window, **options)
+    outputs = [
+        (x.shape[i + 1] + 2 * options.get("padding", (0, 0))[i] - (window[i] - 1) * options.get("dilation", (1, 1))[i] - 1)
+        // options.get("stride", (1, 1))[i]
+        + 1
+        for i in (0, 1)
+    ]
+    windows = columns.reshape(x.shape[0], x.shape[3], *window, *outputs)
+    return windows.permute(0, 4, 5, 2, 3, 1).reshape(x.shape[0], *outputs, -1)
+
+
 # Of several tensors: their shapes, and the function.
 OF_SEVERAL = {
     "attention_bias": ([*heads(5), (4, 4, 5)], attend),
@@ -198,6 +212,11 @@ OF_SEVERAL = {
             ("max", (F.adaptive_max_pool1d, F.adaptive_max_pool2d, F.adaptive_max_pool3d)[len(size) - 1]),
         )
     },
+    "unfold": ([(2, 5, 4, 3)], lambda x: unfold(x, (3, 2))),
+    "unfold_set": (
+        [(2, 5, 4, 3)],
+        lambda x: unfold(x, (2, 3), stride=(2, 1), padding=(1, 2), dilation=(1, 2)),
+    ),
 }
 # (N, 1, T, S): which keys each query sees; each sees one.
 SEEN = (torch.arange(40).reshape(2, 1, 4, 5) % 3 > 0) | (torch.arange(5) == 1)
