@@ -353,7 +353,7 @@ Tensor pool(std::string_view row, std::string_view where, int axes, const Tensor
             const PoolingOptions& options) {
   const graph::OpDef& op = ops::row(row);
   require(x.defined(), ErrorCode::kInvalidArgument, where, "the input is undefined");
-  ops::require_image("adaptive_max_pool", x.shape(), axes);
+  ops::require_image(where, x.shape(), axes);
   const Dims stride = options.stride.empty() ? window : options.stride;
   const Dims ones = ops::ones_if_empty({}, x.rank() - 2);
   graph::Attributes attributes{
