@@ -108,11 +108,16 @@ Key key_of(const Tensor& tensor) {
   return {tensor.impl().get(), tensor.generation()};
 }
 
+/// `gradients`, where `checks_outside` is set; for the rules of loops and branches, whose bodies' inputs are
+/// independent of each other, without the check that they are.
+std::vector<Tensor> gradients_in_graph(std::span<const Tensor> targets, std::span<const Tensor> sources,
+                                       std::span<const Tensor> seeds, bool checks_outside);
+
 class Differentiator final : public graph::GradientContext {
  public:
   std::vector<Tensor> gradients(std::span<const Tensor> targets, std::span<const Tensor> seeds,
                                 std::span<const Tensor> sources) override {
-    return isochron::gradients(targets, sources, seeds);
+    return gradients_in_graph(targets, sources, seeds, false);
   }
   std::vector<Tensor> differentiate(const Function& function, std::span<const Tensor> inputs,
                                     std::span<const Tensor> seeds) override {
@@ -323,10 +328,30 @@ void refuse_earlier(std::span<const Entry> entries, std::span<const Tensor> targ
        source.spec().str(), source.storage()->owner());
 }
 
-}  // namespace
+/// Whether `targets`, values of a sub-graph, depend on the sources through values that were computed outside
+/// of it. The sources are values of the sub-graph, too.
+bool depends_outside(const graph::Capture& capture, std::span<const Entry> entries,
+                     std::span<const Tensor> targets, std::span<const Tensor> sources) {
+  if (capture.parent() == nullptr) return false;
+  std::vector<Tensor> outer_sources, reached;  // of the outer graph
+  for (const auto& [outer, inner] : capture.captured()) {
+    const Tensor input = Graph::tensor_of(inner);
+    const bool is_source = std::ranges::any_of(
+        sources, [&](const Tensor& s) { return s.defined() && key_of(s) == key_of(input); });
+    if (is_source) {
+      outer_sources.push_back(Graph::tensor_of(outer));
+    } else if (Walk(entries, targets, {&input, 1}, {}).depends(targets)) {
+      reached.push_back(Graph::tensor_of(outer));
+    }
+  }
+  if (outer_sources.empty() || reached.empty()) return false;
+  const std::vector<Entry> outer_entries = entries_of(capture.parent()->graph());
+  return Walk(outer_entries, reached, outer_sources, {}).depends(reached) ||
+         depends_outside(*capture.parent(), outer_entries, reached, outer_sources);
+}
 
-std::vector<Tensor> gradients(std::span<const Tensor> targets, std::span<const Tensor> sources,
-                              std::span<const Tensor> seeds) {
+std::vector<Tensor> gradients_in_graph(std::span<const Tensor> targets, std::span<const Tensor> sources,
+                                       std::span<const Tensor> seeds, bool checks_outside) {
   graph::Capture* capture = graph::Capture::current();
   require(capture != nullptr, ErrorCode::kCaptureViolation, "gradients",
           "is for captured functions; outside a capture record with a GradientTape");
@@ -339,6 +364,11 @@ std::vector<Tensor> gradients(std::span<const Tensor> targets, std::span<const T
   for (const Tensor& target : targets) lifted_targets.push_back(lifted(target));
   for (const Tensor& source : sources) lifted_sources.push_back(lifted(source));
   const std::vector<Entry> entries = entries_of(capture->graph());
+  require(!checks_outside || !depends_outside(*capture, entries, lifted_targets, lifted_sources),
+          ErrorCode::kUnsupported, "gradients",
+          "in the body of cond, while_loop, scan or checkpoint, a target also depends on a source through a "
+          "value that was computed before; compute that value in the body too, put stop_gradient around it, "
+          "or take the gradient outside");
   std::vector<Tensor> found = Walk(entries, lifted_targets, lifted_sources, seeds).run();
   for (size_t i = 0; i < found.size(); ++i) {
     if (found[i].defined() || sources[i].is_value()) continue;
@@ -348,6 +378,13 @@ std::vector<Tensor> gradients(std::span<const Tensor> targets, std::span<const T
     refuse_earlier(entries, lifted_targets, earlier, sources[i]);
   }
   return found;
+}
+
+}  // namespace
+
+std::vector<Tensor> gradients(std::span<const Tensor> targets, std::span<const Tensor> sources,
+                              std::span<const Tensor> seeds) {
+  return gradients_in_graph(targets, sources, seeds, true);
 }
 
 std::vector<Tensor> gradients(const Tensor& target, std::span<const Tensor> sources) {

@@ -94,8 +94,8 @@ class Optimizer {
   /// The learning rate of parameter group number `group` of StepOptions is `factor` times the optimizer's
   /// from now on. Captured steps are traced anew. The factor isn't part of the state: a program that resumes
   /// sets it again. Throws kOutOfRange for a group that there isn't, kInvalidArgument unless the factor is
-  /// finite and
-  /// >= 0, kCaptureViolation in a capture.
+  /// finite and at
+  /// least 0, kCaptureViolation in a capture.
   void set_learning_rate_factor(size_t group, double factor);
   /// Starting with the next update, the learning rate follows `schedule`, as a function of the number of
   /// updates done. (A state that is restored later has the rate of the next update, too: the schedule takes
@@ -115,6 +115,9 @@ class Optimizer {
   /// Makes the next micro-batch the last of its group, however few the group has. Used at the end of an
   /// epoch. Takes effect in captured steps without a new capture. Throws kCaptureViolation in a capture.
   void flush_next();
+  /// Forgets the micro-batches so far of an unfinished update, as when a loop that was left in its middle
+  /// begins anew. Throws kCaptureViolation in a capture.
+  void drop_micro_batches();
   /// Takes part in an update for which this rank has no micro-batch left but other ranks do: like `apply`
   /// with zero gradients of zero rows. It is meant to be captured; call the captured function after
   /// `flush_next`.
@@ -212,6 +215,7 @@ class Optimizer {
   std::vector<ops::RowGradient> row_gradients_of(const Variable& parameter, const Tensor& gradient) const;
   Gradients by_rows(std::span<const Variable> parameters, std::span<const Tensor> gradients) const;
 
+  void put_in_order(std::vector<Variable>& parameters, std::vector<Tensor>& gradients) const;
   void apply_sums(std::span<const Variable> parameters, std::span<const Tensor> gradients,
                   const Tensor& rows);
 

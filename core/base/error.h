@@ -56,7 +56,7 @@ class Error : public std::runtime_error {
 
 /// While it exists, the errors that `fail` and `require` throw on this thread begin with `function`:
 /// "[variance/mean] ...". For functions that are composed of other functions, so that an error names what the
-/// user called. The outermost one counts.
+/// user called. The outermost one counts. A place that is the function itself is written once: "[pad] ...".
 class ErrorScope {
  public:
   explicit ErrorScope(const char* function);

@@ -36,6 +36,8 @@ class Storage : public RefCounted {
   /// Content is known never to change, so that the graph may fold it.
   bool constant() const { return constant_; }
   void set_constant() { constant_ = true; }
+  /// Whether the content belongs to a call or an element, and the next one overwrites it.
+  virtual bool overwritten() const { return false; }
   /// Who replaces the content, for the kStale text: "variable 'w'", "the next call of the captured step".
   virtual std::string owner() const { return "its owner"; }
 

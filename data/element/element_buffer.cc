@@ -35,6 +35,7 @@ class ElementBuffer::BufferStorage final : public Storage {
     memory_ = Buffer::create(pipeline_allocator(), bytes, "element");
     rebind(memory_->data(), bytes);
   }
+  bool overwritten() const override { return true; }
   std::string owner() const override { return "the next element of its dataset"; }
 
  private:

@@ -70,18 +70,33 @@ void require_paddable(const Tensor& tensor, const Shape& shape, std::string_view
   }
 }
 
+namespace {
+
+template <typename T>
+T rounded_padding(double padding) {
+  if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>) {
+    return T(static_cast<float>(padding));
+  } else {
+    return static_cast<T>(padding);
+  }
+}
+
+}  // namespace
+
+void fill_with_padding(DType dtype, double padding, std::byte* to, int64_t elems) {
+  dispatch_dtype(dtype, [&](auto type) {
+    using T = decltype(type);
+    std::fill_n(reinterpret_cast<T*>(to), elems, rounded_padding<T>(padding));
+  });
+}
+
 void copy_padded(const Tensor& from, const Shape& shape, double padding, std::byte* to,
                  std::string_view name) {
   require_paddable(from, shape, name);
   if (shape.elems() == 0) return;
   dispatch_dtype(from.dtype(), [&](auto type) {
     using T = decltype(type);
-    T value{};
-    if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>) {
-      value = T(static_cast<float>(padding));
-    } else {
-      value = static_cast<T>(padding);
-    }
+    const T value = rounded_padding<T>(padding);
     PaddedCopy{from.shape(), shape, sizeof(T), reinterpret_cast<const std::byte*>(&value)}.copy(from.raw(),
                                                                                                 to, 0);
   });

@@ -15,6 +15,8 @@ void copy_tensor(const Element& element, int index, std::byte* to, std::string_v
 /// Throws kShapeMismatch where `tensor` is larger than `shape` on an axis; `name` says which tensor.
 void require_paddable(const Tensor& tensor, const Shape& shape, std::string_view name);
 
+/// Writes `padding`, rounded to `dtype`, `elems` times to `to`.
+void fill_with_padding(DType dtype, double padding, std::byte* to, int64_t elems);
 /// Writes `from` (contiguous) to the front of each axis of a contiguous block of `shape` at `to`, and
 /// `padding`, rounded to its dtype, to the rest. Throws as `require_paddable`.
 void copy_padded(const Tensor& from, const Shape& shape, double padding, std::byte* to,

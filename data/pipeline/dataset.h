@@ -62,6 +62,7 @@ struct BatchOptions {
 };
 struct PaddedBatchOptions {
   bool drop_remainder = false;
+  /// As in BatchOptions, but filled with `padding`.
   bool pad_remainder = false;
   /// By tensor name: the shape to pad to; kAnyExtent stands for the largest extent in the batch. In a tensor
   /// not named here, each extent that varies is padded to the largest in the batch.
@@ -211,8 +212,9 @@ class Dataset {
   /// until the next element is found.
   std::string state();
   /// Continues from `state`, which a dataset made by the same chain of calls over an equal source saved. The
-  /// iterator is at the next element of that epoch, or at its end. Throws kBadFormat for a state that is
-  /// damaged or belongs to another dataset.
+  /// iterator is at the next element of that epoch, or at its end: iterate from it, since a `for` over the
+  /// dataset begins the next epoch. A file that has changed meanwhile isn't noticed unless its size shows it.
+  /// Throws kBadFormat for a state that is damaged or belongs to another dataset.
   ///
   /// Over rows, if `shard` is the last stage that changes the order, the two datasets may be sharded
   /// differently, or one of them not at all. A state that a shard saves after whole blocks then represents

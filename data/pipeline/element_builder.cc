@@ -15,6 +15,7 @@ class ElementBuilder::RowStorage final : public Storage {
   RowStorage(std::shared_ptr<const RowSource> source, size_t row_bytes)
       : Storage(nullptr, row_bytes), source_(std::move(source)) {}
   void point_at(std::byte* row) { rebind(row, size_bytes()); }
+  bool overwritten() const override { return true; }
   std::string owner() const override { return "the next element of its dataset"; }
 
  private:
@@ -285,10 +286,12 @@ void ElementBuilder::mark_valid(int64_t elems) {
   const Element& batch = memory_.element();
   for (int i = 0; i < batch.size(); ++i) {
     const Tensor& tensor = batch[i];
-    const size_t used =
-        tensor.size_bytes() / static_cast<size_t>(level_.batch_elems) * static_cast<size_t>(elems);
-    if (i + 1 == batch.size()) std::memset(tensor.raw(), 1, used);
-    std::memset(tensor.raw() + used, 0, tensor.size_bytes() - used);
+    const int64_t used = tensor.elems() / level_.batch_elems * elems;
+    std::byte* const rest = tensor.raw() + static_cast<size_t>(used) * dtype_size(tensor.dtype());
+    const bool is_mask = i + 1 == batch.size();
+    if (is_mask) std::memset(tensor.raw(), 1, static_cast<size_t>(used));
+    const double padding = level_.padded && !is_mask ? level_.padding[static_cast<size_t>(i)] : 0;
+    fill_with_padding(tensor.dtype(), padding, rest, tensor.elems() - used);
   }
 }
 

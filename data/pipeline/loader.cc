@@ -167,7 +167,23 @@ const Element* Loader::next() {
   return advance();
 }
 
+/// Marks the loader as read; one thread at a time may.
+class Loader::Reading {
+ public:
+  explicit Reading(std::atomic<bool>& read) : read_(read) {
+    require(!read_.exchange(true, std::memory_order_acquire), ErrorCode::kInvalidArgument, "dataset",
+            "read by two threads at once; give each thread a copy of the dataset, or take turns");
+  }
+  ~Reading() { read_.store(false, std::memory_order_release); }
+  Reading(const Reading&) = delete;
+  Reading& operator=(const Reading&) = delete;
+
+ private:
+  std::atomic<bool>& read_;
+};
+
 const Element* Loader::advance() {
+  const Reading reading(read_);
   throw_if_interrupted();
   retire_held();
   if (!in_epoch_) return nullptr;

@@ -82,6 +82,7 @@ class Loader {
   };
 
   class OrderHold;
+  class Reading;
 
   bool threaded() const { return threaded_; }
   /// Whether a position in the order is the complete state.
@@ -129,6 +130,7 @@ class Loader {
   // The consumer's state, the order and the free slots each begin a cache line of their own: what one thread
   // writes all the time must not share a line with what another thread reads.
   alignas(64) uint64_t epoch_ = 0;  // the consumer's epoch
+  std::atomic<bool> read_{false};   // by a call that hasn't returned
   int64_t taken_ = 0;               // elements of it that the consumer took
   uint64_t loop_ = 0;
   bool begun_ = false;        // any epoch

@@ -130,7 +130,8 @@ class BucketStream final : public ElementStream {
         copy_padded(bucket.elements[n]->element()[static_cast<int>(i)], place, buckets_->padding[i], to,
                     batch.names[i]);
       }
-      std::memset(to, 0, place_bytes * (static_cast<size_t>(shape[0]) - bucket.filled));
+      fill_with_padding(batch.specs[i].dtype, buckets_->padding[i], to,
+                        place.elems() * (shape[0] - static_cast<int64_t>(bucket.filled)));
     }
     if (tensors < batch.specs.size()) {
       std::byte* valid = buffer.room(static_cast<int>(tensors), batch.specs[tensors].shape);

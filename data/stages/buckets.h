@@ -14,8 +14,8 @@ struct BucketOptions {
   std::vector<int64_t> longest = {};
   /// The batch size of each bucket; a single number applies to all buckets.
   std::vector<int64_t> batch_elems = {};
-  /// Drops the last elements of a bucket that don't fill a batch. False: their batch is padded with zeros,
-  /// and a tensor "valid": bool (batch_elems) marks the elements.
+  /// Drops the last elements of a bucket that don't fill a batch. False: their batch is filled with
+  /// padding, and a tensor "valid": bool (batch_elems) marks the elements.
   bool drop_remainder = true;
   /// By tensor name: the padding value; 0 for tensors not named here.
   std::vector<std::pair<std::string, double>> padding = {};

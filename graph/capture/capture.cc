@@ -115,6 +115,9 @@ Value* Capture::newest(State& state) {
 }
 
 Tensor Capture::bound_behind(const Value* value) const {
+  for (const auto& [outer, inner] : captured_) {
+    if (inner == value) return parent_->bound_behind(outer);
+  }
   if (value->kind == Value::Kind::kBound) return value->bound.refreshed();
   for (const auto& [storage, views] : state_) {
     for (const State& state : views) {

@@ -144,6 +144,9 @@ struct OpDef {
   std::optional<Packing> packing = {};
   /// Floating point operations of one call, for thread choice and profiles.
   double (*flops)(const OpCall&) = nullptr;
+  /// Bytes that one call reads and writes, for profiles. Null: those of all inputs and outputs; an op that
+  /// touches some rows of a table has fewer.
+  double (*bytes)(const OpCall&, std::span<const TensorSpec> outputs) = nullptr;
   // The data that the tests are generated from.
   std::vector<DType> dtypes = {};  // dtypes under test; empty: f64 and f32
   std::vector<OpSample> samples = {};

@@ -3,6 +3,7 @@
 
 #include "isochron/graph/ir/rewriter.h"
 #include "isochron/graph/passes/passes.h"
+#include "isochron/graph/passes/side_effects.h"
 
 namespace isochron::graph {
 namespace {
@@ -29,7 +30,7 @@ void start_collectives_early(Graph& graph) {
     rewriter.update_inputs(node);
     if (!node.op->split) {
       // All ranks must start the same collectives in the same order, even if their graphs differ otherwise.
-      if (node.op->collective) last_start = rank.at(&node);
+      if (find_within(node, [](const Node& n) { return n.op->collective; })) last_start = rank.at(&node);
       continue;
     }
     size_t ready = last_start;

@@ -62,20 +62,30 @@ class Checkpoints {
            !value->producer->op->collective;
   }
 
+  /// Without recursion, since a part may be as long as its program.
   Value* again_before(Value* value, size_t position) {
-    const auto found = again_.find(value);
-    if (found != again_.end()) return found->second;
-    const Node& node = *value->producer;
-    std::vector<Value*> inputs;
-    for (Value* input : node.inputs) inputs.push_back(inner(input) ? again_before(input, position) : input);
-    Node* copy = copies_.add(node, inputs, position);
-    for (size_t o = 0; o < node.outputs.size(); ++o) again_[node.outputs[o]] = copy->outputs[o];
+    std::vector<const Node*> wanted;
+    if (!again_.contains(value)) wanted.push_back(value->producer);
+    while (!wanted.empty()) {
+      const Node& node = *wanted.back();
+      const size_t before = wanted.size();
+      for (const Value* input : node.inputs) {
+        if (inner(input) && !again_.contains(input)) wanted.push_back(input->producer);
+      }
+      if (wanted.size() > before) continue;  // inputs first
+      wanted.pop_back();
+      if (again_.contains(node.outputs[0])) continue;  // wanted twice
+      std::vector<Value*> inputs;
+      for (Value* input : node.inputs) inputs.push_back(inner(input) ? again_.at(input) : input);
+      Node* copy = copies_.add(node, inputs, position);
+      for (size_t o = 0; o < node.outputs.size(); ++o) again_[node.outputs[o]] = copy->outputs[o];
+    }
     return again_.at(value);
   }
 
   Graph& graph_;
   Copies copies_;
-  std::unordered_map<Value*, Value*> again_;
+  std::unordered_map<const Value*, Value*> again_;
 };
 
 /// The lifetime of each buffer of a graph, with positions counted in nodes.
@@ -169,12 +179,16 @@ struct Candidate {
 };
 
 /// Appends the nodes that must run again to recompute `value` before `position`; false if there are too many.
-bool find_chain(const Lives& lives, const Value* value, size_t position, std::vector<const Node*>& chain) {
+/// `depth`: nodes between `value` and the one that is wanted.
+bool find_chain(const Lives& lives, const Value* value, size_t position, std::vector<const Node*>& chain,
+                size_t depth = 0) {
   const Node* node = value->producer;
+  if (depth >= kLongestChain) return false;
   if (std::find(chain.begin(), chain.end(), node) != chain.end()) return true;
   if (has_side_effect(*node)) return false;
   for (const Value* input : node->inputs) {
-    if (input->producer && !lives.at_hand(input, position) && !find_chain(lives, input, position, chain))
+    if (input->producer && !lives.at_hand(input, position) &&
+        !find_chain(lives, input, position, chain, depth + 1))
       return false;
   }
   chain.push_back(node);

@@ -393,9 +393,9 @@ class PlanBuilder {
   Instruction describe(const Node& node, std::span<const TensorSpec> inputs,
                        std::span<const TensorSpec> outputs) const {
     Instruction result{node.name(), node.op->name, 0, 0, ""};
-    if (node.op->flops) {
-      result.flops = node.op->flops({*node.op, defined_inputs(inputs, node.attributes), node.attributes});
-    }
+    const std::vector<TensorSpec> operands = defined_inputs(inputs, node.attributes);
+    const OpCall call{*node.op, operands, node.attributes};
+    if (node.op->flops) result.flops = node.op->flops(call);
     for (const TensorSpec& input : inputs) {
       result.bytes += static_cast<double>(input.size_bytes());
       result.shapes += fmt::format("{}{}", result.shapes.empty() ? "" : " ", input.shape.str());
@@ -403,6 +403,7 @@ class PlanBuilder {
     for (size_t o = 0; o < outputs.size(); ++o) {
       if (!skipped(node, node.outputs[o])) result.bytes += static_cast<double>(outputs[o].size_bytes());
     }
+    if (node.op->bytes) result.bytes = node.op->bytes(call, outputs);
     return result;
   }
 

@@ -14,6 +14,7 @@ class ArenaStorage final : public StorageOver {
  public:
   ArenaStorage(Ref<Storage> memory, std::string name)
       : StorageOver(std::move(memory)), name_(std::move(name)) {}
+  bool overwritten() const override { return true; }
   std::string owner() const override { return fmt::format("the next call of captured '{}'", name_); }
 
  private:

@@ -91,6 +91,7 @@ struct CapturedFunction::Impl {
   PlannedCall* add(const Signature& signature);
   void check_numbers(const PlannedCall& call, std::span<const Tensor* const> arguments) const;
   static PlannedCall* add_kept(const std::shared_ptr<Impl>& kept, const Signature& signature);
+  [[noreturn]] void refuse_overwritten(const Tensor& borrowed) const;
   std::string changed_settings(const Signature& signature) const;
   std::string unplanned_text(const Signature& signature) const;
   void record(TraceRecord entry, const Signature& signature);
@@ -161,6 +162,9 @@ std::unique_ptr<PlannedCall> CapturedFunction::Impl::trace(const Signature& sign
   call->outputs.resize(call->graph->outputs().size());
   call->packed.resize(signature.size());
   call->parts.resize(signature.size());
+  for (const graph::Value* value : call->graph->bound()) {
+    if (value->bound.storage()->overwritten()) call->borrowed.push_back(value->bound);
+  }
   entry.signature = signature_str(signature);
   entry.trace_ns = traced - start;
   entry.passes_ns = passed - traced;
@@ -370,6 +374,13 @@ PlannedCall* CapturedFunction::Impl::add_kept(const std::shared_ptr<Impl>& kept,
   return call;
 }
 
+void CapturedFunction::Impl::refuse_overwritten(const Tensor& borrowed) const {
+  fail(ErrorCode::kStale, options.name,
+       "reads {}, which it was traced with, but {} has replaced it since; pass it as an argument, or let the "
+       "function refer to a copy()",
+       borrowed.spec().str(), borrowed.storage()->owner());
+}
+
 std::span<const Tensor> CapturedFunction::call(std::span<const Tensor* const> arguments) {
   std::shared_ptr<Impl> kept;  // during a trace, because the traced function may destroy *this
   Impl& impl = this->impl();
@@ -390,6 +401,10 @@ std::span<const Tensor> CapturedFunction::call(std::span<const Tensor* const> ar
     if (impl.newest && has_fewer_rows(signature, impl.newest->signature)) count(Counter::kPartialTraces, 1);
     kept = impl_;
     call = Impl::add_kept(kept, signature);
+  }
+  for (const Tensor& tensor : call->borrowed) {
+    if (tensor.stale()) [[unlikely]]
+      impl.refuse_overwritten(tensor);
   }
   call->last_call = ++impl.call_count;
   const bool on_device = !impl.options.plan.device.is_cpu();

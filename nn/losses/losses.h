@@ -82,10 +82,10 @@ struct CrossEntropyOptions {
   /// (C), of the predictions' dtype. kMean divides by the number of rows, as Keras does; kWeightedMean by the
   /// sum of the rows' weights (times the samples'), as PyTorch does for labels: w_label, or sum w_c t_c.
   Tensor class_weights = {};
-  /// Rows with this label, often -100 or a padding token, have loss and gradient 0 and don't count: kMean
-  /// divides by the number of the remaining rows, kWeightedMean by their weights; the result is 0 if no rows
-  /// remain. Only for losses that take labels. If the losses of a sample are summed (per_sample), kMean
-  /// divides by the number of samples.
+  /// Rows with this label, often -100 or a padding token, have loss 0 and, if their predictions are finite,
+  /// gradient 0, and don't count: kMean divides by the number of the remaining rows, kWeightedMean by their
+  /// weights; the result is 0 if no rows remain. Only for losses that take labels. If the losses of a sample
+  /// are summed (per_sample), kMean divides by the number of samples.
   std::optional<int64_t> ignore_index = {};
   Reduction per_sample = Reduction::kMean;  // as in LossOptions
 };

@@ -237,6 +237,15 @@ void register_embedding(graph::Registry& registry) {
   op.flops = [](const OpCall& call) {
     return static_cast<double>(call.inputs[0].shape[1] * call.inputs[1].shape.elems());
   };
+  op.bytes = [](const OpCall& call, std::span<const TensorSpec> outputs) {
+    const TensorSpec& table = call.inputs[0];
+    const auto rows = static_cast<size_t>(call.inputs[1].shape.elems());
+    const size_t row = table.shape[0] == 0 ? 0 : table.size_bytes() / static_cast<size_t>(table.shape[0]);
+    size_t bytes = std::min(table.size_bytes(), rows * row);
+    for (const TensorSpec& other : call.inputs.subspan(1)) bytes += other.size_bytes();
+    for (const TensorSpec& output : outputs) bytes += output.size_bytes();
+    return static_cast<double>(bytes);
+  };
   op.reference = embedding_bag_reference;
   op.dtypes = {DType::kF64, DType::kF32, DType::kF16, DType::kBF16};
   op.tolerance = 30;  // sums of up to 40 numbers

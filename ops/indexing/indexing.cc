@@ -179,6 +179,11 @@ void add_gather(graph::Registry& registry) {
   op.infer = infer_gather;
   op.gradient = gather_gradient;
   op.precision.rule = graph::PrecisionRule::kMoves;
+  op.bytes = [](const OpCall& call, std::span<const TensorSpec> outputs) {
+    const size_t result = outputs[0].size_bytes();
+    return static_cast<double>(std::min(call.inputs[0].size_bytes(), result) + call.inputs[1].size_bytes() +
+                               result);
+  };
   op.reference = gather_reference;
   op.dtypes = any_dtype();
   const auto axis = [](int64_t i) { return Attributes{{"axis", i}}; };

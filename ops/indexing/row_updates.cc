@@ -177,6 +177,16 @@ double update_rows_flops(const OpCall& call) {
   return elems * (2.0 + 4.0 * static_cast<double>(layout.states));
 }
 
+/// The rows of parameters and states are read and written, those of the gradients read.
+double update_rows_bytes(const OpCall& call, std::span<const TensorSpec> /*outputs*/) {
+  const RowUpdateLayout layout = row_update_layout(rule_of(call), call.attributes, call.inputs.size());
+  size_t bytes = 0;
+  for (size_t i = 0; i < layout.parameters; ++i)
+    bytes += call.inputs[layout.values(i)].size_bytes() * (1 + 2 * (1 + layout.states)) +
+             call.inputs[layout.rows(i)].size_bytes();
+  return static_cast<double>(bytes);
+}
+
 /// The listed rows, taken out, updated by the rule's own reference, and put back.
 Doubles update_rows_reference(const OpCall& call, std::span<const TensorSpec> outputs,
                               const Doubles& inputs) {
@@ -297,6 +307,7 @@ OpDef update_rows_row(const graph::Registry& registry) {
   op.infer = infer_update_rows;
   op.may_alias = update_rows_alias;
   op.flops = update_rows_flops;
+  op.bytes = update_rows_bytes;
   op.reference = update_rows_reference;
   for (const OpDef& rule : registry.rows()) {
     if (!updates_by_elements(rule)) continue;

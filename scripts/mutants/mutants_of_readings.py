@@ -118,7 +118,7 @@ def faults(mutant):
                "return before;", "train", "*RanksFit.EndTogether*"),
         mutant("ranks-part-before-all-is-written", "train/loop/fit.cc", '  if (run_.ranks > 1) parallel_->group().barrier("the end of training");\n', "",
                "train", "*RanksFit.ASecondFit*"),
-        mutant("ranks-dont-compare-their-data", "train/loop/data_parallel.cc", "counted(data_batches_),\n                     epoch_batches_",
+        mutant("ranks-dont-compare-their-data", "train/loop/data_parallel.cc", "counted(data_batches_),\n                      epoch_batches_",
                "counted(0),\n                     0", "train", "*RanksFit.WhatMustBe*"),
         mutant("second-optimizer-overlooked", "train/loop/data_parallel.cc", "std::max<int64_t>(of_others, 0)", "0",
                "train", "RankAverages.AStepOfTwo*"),

@@ -170,6 +170,20 @@ TEST(Checkpoint, CallsTheFunctionOutsideACapture) {
   EXPECT_DOUBLE_EQ(tape.gradient(y, x).span<double>()[0], 1.0);
 }
 
+TEST(Checkpoint, AFunctionMayBeAsLongAsAProgram) {
+  auto step = capture([](const Tensor& x, const Tensor& w) {
+    const Tensor y = checkpoint(
+        [&](const Tensor& t) {
+          Tensor h = t;
+          for (int i = 0; i < 20'000; ++i) h = tanh(matmul(h, w));
+          return h * 1.0;
+        },
+        x);
+    return gradients(sum(y), {w})[0];
+  });
+  EXPECT_EQ(step(ones({1, 2}), full({2, 2}, 0.25)).shape(), (Shape{2, 2}));
+}
+
 TEST(MemoryBudget, IsKeptWithTheSameBits) {
   const Model model;
   const Outcome kept = run(model, plainly);

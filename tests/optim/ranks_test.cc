@@ -10,6 +10,7 @@
 #include "isochron/data/formats/npy.h"
 #include "isochron/graph/capture/apply.h"
 #include "isochron/graph/step/captured.h"
+#include "isochron/ops/collective/collectives.h"
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/matmul/matmul.h"
 #include "isochron/ops/reduction/reduction.h"
@@ -103,6 +104,51 @@ std::string train(int ranks, int64_t accumulate, const OptimizerFactory& make, S
   });
   for (const std::string& other : results) EXPECT_EQ(other, results[0]) << "ranks differ";
   return results[0];
+}
+
+TEST(Ranks, ExchangeInOneOrderHoweverParametersAreListed) {
+  std::mutex mutex;
+  std::vector<std::string> results;
+  run_ranks(2, [&](const Group& group) {
+    const RankNetwork network;
+    Sgd optimizer({.learning_rate = 0.1, .step = {.group = group, .bucket_bytes = 1}});
+    optimizer.prepare(std::vector{network.w2});  // thawed later than w2
+    optimizer.prepare(std::vector{network.w1, network.b1});
+    auto step = capture([&](const Tensor& x, const Tensor& y) {
+      optimizer.minimize(network.loss(x, y), network.parameters(), static_cast<double>(x.extent(0)));
+    });
+    auto nothing = capture([&] { optimizer.apply_nothing(optimizer.parameters()); });
+    step(x_of(group->rank()), y_of(group->rank()));
+    if (group->rank() == 0) {
+      step(x_of(2), y_of(2));
+    } else {
+      nothing();
+    }
+    const std::lock_guard lock(mutex);
+    results.push_back(bytes_of(network.parameters()));
+  });
+  EXPECT_EQ(results[0], results[1]);
+}
+
+TEST(Ranks, UsersCollectivesStayBehindTheGradientsOfMicroBatches) {
+  run_ranks(2, [](const Group& group) {
+    const RankNetwork network;
+    Sgd optimizer({.learning_rate = 0.1, .step = {.accumulate = 2, .group = group}});
+    auto step = capture([&](const Tensor& x, const Tensor& y) {
+      const Tensor loss = network.loss(x, y);
+      optimizer.minimize(loss, network.parameters(), 3.0);
+      return all_reduce(loss, group);
+    });
+    step(x_of(group->rank()), y_of(group->rank()));
+    size_t update = 0, sum = 0;
+    for (size_t i = 0; i < step.graph().nodes().size(); ++i) {
+      const std::string& name = step.graph().nodes()[i]->op->name;
+      if (name == "update_if") update = i;
+      if (name == "all_reduce_start" || name == "all_reduce") sum = i;
+    }
+    EXPECT_GT(update, 0u);
+    EXPECT_GT(sum, update) << "another rank may take part without a batch, and then exchange by hand";
+  });
 }
 
 TEST(Ranks, UnusedParametersTakePartSoThatARankWithoutABatchSendsAsMuch) {

@@ -60,6 +60,24 @@ TEST(TrainerAccumulation, TheLastGroupOfAnEpochIsUpdatedWithWhatItHolds) {
   EXPECT_EQ(small.trainer.step().traces().size(), 2u) << "one for each batch size";
 }
 
+TEST(TrainerAccumulation, AFitForgetsTheUpdateThatAFailedOneBegan) {
+  const auto weights_after = [](double x_of_failed) {
+    Accumulation fixture({.accumulate = 2});
+    auto failing = data::from_tensor_slices(full({4, 2}, x_of_failed), ones({4, 1}))
+                       .batch(2)
+                       .map([calls = 0](const Tensor& x, const Tensor& y) mutable {
+                         if (++calls == 3) throw std::runtime_error("gone");  // the first infers the result
+                         return std::array{x, y};
+                       });
+    EXPECT_ERROR(fixture.trainer.fit(failing, {.progress = nullptr}), ErrorCode::kInvalidArgument, "gone");
+    EXPECT_EQ(fixture.optimizer.phase(), 1);
+    auto batches = Accumulation::batches(16);
+    fixture.trainer.fit(batches, {.progress = nullptr});
+    return fixture.weights();
+  };
+  EXPECT_EQ(weights_after(0.5), weights_after(50));
+}
+
 TEST(TrainerAccumulation, StepsThatUpdateAreAClassOfTheirOwn) {
   Accumulation fixture({.accumulate = 3});
   auto batches = Accumulation::batches(16);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "isochron/nn/layers/embedding.h"
 #include "isochron/nn/layers/layers.h"
 #include "isochron/nn/losses/losses.h"
 #include "isochron/nn/module/sequential.h"
@@ -100,6 +101,30 @@ TEST(StepProfile, HasEveryKernelWithItsLimit) {
   EXPECT_TRUE(product && elements);
   EXPECT_NEAR(result.ns(), ns, 1e-6 * ns);
   EXPECT_NEAR(result.share(), limit_ns / ns, 1e-9);
+}
+
+TEST(StepProfile, OfTablesTheRowsCountThatAreReadAndWritten) {
+  constexpr int64_t kRows = 50'000, kWidth = 8, kRead = 64;
+  nn::Embedding table(kRows, kWidth, {.sparse = true});
+  optim::Adam optimizer;
+  auto step = capture([&](const Tensor& indices) {
+    const Tensor loss = mean(square(table(indices)));
+    optimizer.minimize(loss, table.parameters());
+  });
+  const Tensor indices = full({kRead}, 7, DType::kI64);
+  step(indices);
+  int rows_alone = 0;
+  for (const ProfiledKernel& kernel : profile(step, kQuick).kernels) {
+    EXPECT_LT(kernel.bytes, kRows * kWidth) << kernel.name;
+    const double row = kWidth * sizeof(float), index = sizeof(int64_t);
+    if (kernel.op == "gather") {
+      EXPECT_EQ(kernel.bytes, kRead * (2 * row + index));
+    } else if (kernel.op == "update_rows") {
+      EXPECT_EQ(kernel.bytes, kRead * (7 * row + index)) << "parameter and two states, there and back";
+    }
+    rows_alone += kernel.op == "gather" || kernel.op == "update_rows" ? 1 : 0;
+  }
+  EXPECT_EQ(rows_alone, 2);
 }
 
 TEST(StepProfile, HalfProductsAreHeldAgainstHalfProducts) {

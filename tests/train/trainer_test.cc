@@ -119,6 +119,16 @@ TEST(Trainer, RefusesWhatRanksCantMerge) {
                "metric 'r2' can't be merged over 2 ranks");
 }
 
+TEST(Trainer, RanksWithoutAnyBatchAreRefused) {
+  auto members = comm::make_thread_group(2);
+  const auto group = std::make_shared<comm::Group>([&] { return std::move(members[0]); });
+  Fixture f;
+  optim::Adam optimizer({.step = {.group = group}});
+  Trainer trainer(f.model, nn::mean_squared_error, optimizer);
+  auto none = f.line.rows().take(3).batch(1).shard(4, 3);
+  EXPECT_ERROR(trainer.fit(none, quiet(1)), ErrorCode::kInvalidArgument, "the data contain no batch");
+}
+
 TEST(Trainer, ExactSumsOfOneProcessNeedNoListOfWeights) {
   Fixture f;
   optim::Adam optimizer({.learning_rate = 0.1, .step = {.accumulate = 2, .exact_sums = true}});

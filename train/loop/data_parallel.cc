@@ -124,6 +124,7 @@ DataParallel::DataParallel(optim::Optimizer& optimizer, const data::Dataset& bat
       group_(optimizer.group()),
       block_(optimizer.accumulate()),
       data_batches_(batches.size()),
+      data_fingerprint_(data::fingerprint(*batches.recipe())),
       epoch_batches_(epoch_batches(batches, steps_per_epoch, group_batches())),
       own_steps_(share_of(epoch_batches_, group_.size(), group_.rank(), block_)),
       first_steps_(share_of(epoch_batches_, group_.size(), 0, block_)),
@@ -135,16 +136,19 @@ DataParallel::DataParallel(optim::Optimizer& optimizer, const data::Dataset& bat
           },
           {.name = "update without a batch"}),
       told_(static_cast<size_t>(group_.size())) {
+  require(epoch_batches_ != 0, ErrorCode::kInvalidArgument, kWhere, "the data contain no batch");
   dataset_.set_epoch(batches.next_epoch());
   group_.notes().request(false);  // an end that an earlier fit was asked for too late to tell the others
 }
 
-std::string DataParallel::data_of_all(const data::Dataset* validation) const {
+std::array<std::string, 2> DataParallel::data_of_all(const data::Dataset* validation) const {
   const auto counted = [](int64_t batches) {
     return batches == data::kUnknown ? std::string("an unknown number") : std::to_string(batches);
   };
-  return fmt::format("{} batches of data, {} per epoch, {} of validation data", counted(data_batches_),
-                     epoch_batches_, validation != nullptr ? counted(validation->size()) : "0");
+  return {fmt::format("{} batches of data, {} per epoch, {} of validation data", counted(data_batches_),
+                      epoch_batches_, validation != nullptr ? counted(validation->size()) : "0"),
+          fmt::format("data from the sources and stages {:016x}, for validation {:016x}", data_fingerprint_,
+                      validation != nullptr ? data::fingerprint(*validation->recipe()) : 0)};
 }
 
 bool DataParallel::lacks_last_update() const {

@@ -11,6 +11,7 @@
 // wait forever. A step with such a norm therefore requires complete updates.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,9 +39,10 @@ class DataParallel {
   /// The number of batches per epoch of this rank, and (first_steps) of the first rank, which has the most.
   /// When an epoch is over, all ranks use the first rank's count.
   int64_t own_steps() const { return own_steps_; }
-  /// A description of the data as numbers of batches, validation included (null: none). It must be equal on
-  /// all ranks; otherwise one rank would wait for another's batch.
-  std::string data_of_all(const data::Dataset* validation) const;
+  /// What must be equal on all ranks of the data, validation included (null: none): the numbers of batches,
+  /// or one rank would wait for another's batch; and the fingerprint, of the sources and of the stages with
+  /// their seeds, or ranks would divide different epochs.
+  std::array<std::string, 2> data_of_all(const data::Dataset* validation) const;
   int64_t first_steps() const { return first_steps_; }
   /// The steps of this rank that belong to updates in which every rank has all its batches: up to this step,
   /// all ranks are at the same step.
@@ -126,7 +128,9 @@ class DataParallel {
   optim::Optimizer& optimizer_;
   comm::Group& group_;
   int64_t block_;  // batches of a rank in an update
-  int64_t data_batches_, epoch_batches_;
+  int64_t data_batches_;
+  uint64_t data_fingerprint_;
+  int64_t epoch_batches_;
   int64_t own_steps_, first_steps_;
   data::Dataset dataset_;
   CapturedFunction nothing_;

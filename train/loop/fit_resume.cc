@@ -143,9 +143,10 @@ std::vector<std::string> Trainer::Fit::settings_of_all() const {
   lines.insert(lines.end(), optimizer.begin(), optimizer.end());
   for (const auto& [name, tally] : trainer_.tallies())
     lines.push_back(fmt::format("sums of results '{}' {}", name, tally.spec().str()));
-  // This line is last, because different options may be the reason why the data differ.
-  lines.push_back(
-      parallel_->data_of_all(options_.validation_data ? &options_.validation_data->dataset() : nullptr));
+  // These lines come late, because different options may be the reason why the data differ.
+  for (const std::string& line :
+       parallel_->data_of_all(options_.validation_data ? &options_.validation_data->dataset() : nullptr))
+    lines.push_back(line);
   lines.push_back(recorder_ != nullptr ? "a recorder" : "no recorder");
   lines.push_back("callbacks of all ranks: " + callbacks_.names_of_all());
   const std::vector<std::string> callbacks = callbacks_.settings_of_all();

@@ -6,6 +6,7 @@
 namespace isochron::ops {
 
 std::string settings_text(const element::UpdateSettings& settings) {
+  static_assert(sizeof(element::UpdateNumbers) == 16 * sizeof(double), "set the new number below, too");
   std::string text = "  UpdateSettings settings;\n";
   const auto set = [&text](std::string_view field, double value) {
     text += fmt::format("  settings.{} = {};\n", field, exact_text(value));

@@ -1,7 +1,9 @@
 // Datasets from a function that writes one element after the other.
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <stdexcept>
+#include <thread>
 
 #include "data/pipeline/small_datasets.h"
 #include "isochron/data/element/element_buffer.h"
@@ -45,6 +47,27 @@ TEST(FromGenerator, WhatItThrowsNamesTheElement) {
   EXPECT_EQ(epoch_of(batches).size(), 2u);
   EXPECT_ERROR(epoch_of(batches), ErrorCode::kInvalidArgument,
                "[from_generator (stage 0)] element 2 of epoch 1: the camera is gone");
+}
+
+TEST(FromGenerator, TwoThreadsThatReadAtOnceAreRefused) {
+  std::atomic<bool> inside{false}, go_on{false};
+  auto dataset = from_generator({"x"}, {{DType::kF32, {}}}, [&](uint64_t) {
+    return [&, i = 0](ElementBuffer& buffer) mutable {
+      if (i == 1) {
+        inside = true;
+        while (!go_on) std::this_thread::yield();
+      }
+      *reinterpret_cast<float*>(buffer.room(0)) = 1;
+      return ++i <= 4;
+    };
+  });
+  auto at = dataset.begin();
+  std::thread reader([&] { ++at; });
+  while (!inside) std::this_thread::yield();
+  auto other = at;
+  EXPECT_ERROR(++other, ErrorCode::kInvalidArgument, "read by two threads at once");
+  go_on = true;
+  reader.join();
 }
 
 TEST(FromGenerator, BeginsAnewInEveryEpoch) {

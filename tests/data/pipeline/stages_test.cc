@@ -141,6 +141,10 @@ TEST(PaddedBatch, PadsToTheLargestOrToWhatIsAsked) {
   EXPECT_EQ(fixed.signatures(), (std::vector<Signature>{{{DType::kF32, {2, 4}}, {DType::kBool, {2}}}}));
   EXPECT_THAT(epoch_of(fixed),
               ElementsAre(ElementsAre(1, 0, 0, 0, 1, 2, 0, 0), ElementsAre(1, 2, 3, 0, 0, 0, 0, 0)));
+  auto marked =
+      ragged(3).padded_batch(2, {.pad_remainder = true, .shapes = {{"x", {4}}}, .padding = {{"x", -1}}});
+  EXPECT_THAT(epoch_of(marked), ElementsAre(ElementsAre(1, -1, -1, -1, 1, 2, -1, -1),
+                                            ElementsAre(1, 2, 3, -1, -1, -1, -1, -1)));
   auto small = ragged(3).padded_batch(2, {.drop_remainder = true, .shapes = {{"x", {1}}}});
   EXPECT_ERROR(epoch_of(small), ErrorCode::kShapeMismatch,
                "'x' is (2), which does not fit the padded shape (1)");

@@ -20,7 +20,7 @@ TupleDataset<2> pairs(int64_t rows) {
   return from_tensor_slices(cast(arange(rows), DType::kF32), cast(arange(rows) * 10.0, DType::kF32));
 }
 
-Numbers epoch_of(TupleDataset<2>& dataset) {
+Numbers drawn_in_epoch(TupleDataset<2>& dataset) {
   Numbers numbers;
   for (const auto& [x, y] : dataset) {
     const Numbers values = x.to_vector(), tens = y.to_vector();
@@ -33,11 +33,11 @@ Numbers epoch_of(TupleDataset<2>& dataset) {
 TEST(Subset, HasTheRowsInTheirOrder) {
   TupleDataset<2> some = subset(pairs(10), {7, 0, 7, 3});
   EXPECT_EQ(some.size(), 4);
-  EXPECT_THAT(epoch_of(some), ElementsAre(7, 0, 7, 3));
+  EXPECT_THAT(drawn_in_epoch(some), ElementsAre(7, 0, 7, 3));
   TupleDataset<2> batches = subset(some, {3, 1}).batch(2);
-  EXPECT_THAT(epoch_of(batches), ElementsAre(3, 0));
+  EXPECT_THAT(drawn_in_epoch(batches), ElementsAre(3, 0));
   TupleDataset<2> shuffled = subset(pairs(100), {5, 6, 7, 8}).shuffle(4).batch(3).prefetch(2);
-  Numbers all = epoch_of(shuffled);
+  Numbers all = drawn_in_epoch(shuffled);
   std::ranges::sort(all);
   EXPECT_THAT(all, ElementsAre(5, 6, 7, 8));
   EXPECT_ERROR(subset(pairs(10), {}), ErrorCode::kInvalidArgument, "no row is chosen");
@@ -49,13 +49,13 @@ TEST(Subset, HasTheRowsInTheirOrder) {
 TEST(Subset, MapsBeforeItSeeItsRows) {
   TupleDataset<2> mapped = subset(
       pairs(10).map([](const Tensor& x, const Tensor& y) { return std::tuple(x + 1.0, y + 10.0); }), {4, 2});
-  EXPECT_THAT(epoch_of(mapped), ElementsAre(5, 3));
+  EXPECT_THAT(drawn_in_epoch(mapped), ElementsAre(5, 3));
 }
 
 TEST(SampledRows, HaveTheSharesOfTheirWeights) {
   const Numbers weights{0, 1, 0, 6, 3, 0};
   TupleDataset<2> drawn = sample_rows(pairs(6), weights, 20000, 5);
-  const Numbers first = epoch_of(drawn), second = epoch_of(drawn);
+  const Numbers first = drawn_in_epoch(drawn), second = drawn_in_epoch(drawn);
   EXPECT_EQ(first.size(), 20000U);
   EXPECT_NE(first, second) << "each epoch is drawn anew";
   for (size_t row = 0; row < weights.size(); ++row) {
@@ -63,17 +63,17 @@ TEST(SampledRows, HaveTheSharesOfTheirWeights) {
     EXPECT_NEAR(share, weights[row] / 10, weights[row] == 0 ? 0 : 0.02) << row;
   }
   TupleDataset<2> again = sample_rows(pairs(6), weights, 20000, 5);
-  EXPECT_EQ(epoch_of(again), first);
+  EXPECT_EQ(drawn_in_epoch(again), first);
   TupleDataset<2> other = sample_rows(pairs(6), weights, 20000, 6);
-  EXPECT_NE(epoch_of(other), first);
+  EXPECT_NE(drawn_in_epoch(other), first);
 }
 
 TEST(SampledRows, ContinueWhereTheyWere) {
   TupleDataset<2> whole = sample_rows(pairs(6), {1, 2, 3, 4, 5, 6}, 50).batch(4);
-  static_cast<void>(epoch_of(whole));
-  const Numbers second = epoch_of(whole);
+  static_cast<void>(drawn_in_epoch(whole));
+  const Numbers second = drawn_in_epoch(whole);
   TupleDataset<2> stopped = sample_rows(pairs(6), {1, 2, 3, 4, 5, 6}, 50).batch(4);
-  static_cast<void>(epoch_of(stopped));
+  static_cast<void>(drawn_in_epoch(stopped));
   auto at = stopped.begin();
   ++at;
   const std::string state = stopped.state();

@@ -224,6 +224,21 @@ TEST(CapturedMisuse, PlansOfAllGivenSignaturesAreKept) {
   EXPECT_EQ(step(vec({4})).item<int>(), 8) << "the first one's";
 }
 
+TEST(CapturedMisuse, AResultOfAnotherFunctionIsReadUntilItIsOverwritten) {
+  auto producer = capture([](const Tensor& x) { return x * 2.0; }, {.name = "producer"});
+  const Tensor made = producer(ones({3}));
+  auto reader = capture([&](const Tensor& x) { return x + made; }, {.name = "reader"});
+  EXPECT_THAT(reader(zeros({3})).to_vector(), ElementsAre(2, 2, 2));
+  EXPECT_THAT(reader(zeros({3})).to_vector(), ElementsAre(2, 2, 2));
+  producer(zeros({3}));
+  EXPECT_ERROR(reader(zeros({3})), ErrorCode::kStale, "the next call of captured 'producer' has replaced it");
+  const Tensor kept = copy(producer(ones({3})));
+  auto keeper = capture([&](const Tensor& x) { return x + kept; });
+  keeper(zeros({3}));
+  producer(zeros({3}));
+  EXPECT_THAT(keeper(zeros({3})).to_vector(), ElementsAre(2, 2, 2));
+}
+
 TEST(CapturedMisuse, MoreSignaturesThanPlansAreToldOnce) {
   const Notices notices;
   auto step = capture(doubled, {.name = "ragged", .max_plans = 4});

@@ -256,6 +256,41 @@ TEST(Cond, RunsTheChosenBranchAndDifferentiatesIt) {
   EXPECT_EQ(piecewise(up).item<double>(), 5);
 }
 
+TEST(Cond, GradientsOfABodyRefuseTheWayThroughWhatWasComputedBefore) {
+  const auto in_branch = [](auto target) {
+    return [target](const Tensor& x) {
+      const Tensor y = x * x;
+      return cond(
+          x > 0.0, [&] { return gradients(target(x, y), {x})[0]; }, [&] { return x * 0.0; });
+    };
+  };
+  auto through_y = capture(in_branch([](const Tensor& x, const Tensor& y) { return y * x; }));
+  EXPECT_ERROR(through_y(number(2)), ErrorCode::kUnsupported, "value that was computed before");
+  auto through_y_alone = capture(in_branch([](const Tensor&, const Tensor& y) { return y * 3.0; }));
+  EXPECT_ERROR(through_y_alone(number(2)), ErrorCode::kUnsupported, "value that was computed before");
+  auto stopped = capture(in_branch([](const Tensor& x, const Tensor& y) { return stop_gradient(y) * x; }));
+  EXPECT_EQ(stopped(number(2)).item<double>(), 4);
+  auto inside = capture(in_branch([](const Tensor& x, const Tensor&) { return x * x * x; }));
+  EXPECT_EQ(inside(number(2)).item<double>(), 12);
+  auto independent = capture([](const Tensor& x) {
+    const Tensor scale = full({}, 5.0, DType::kF64) * 2.0;
+    return cond(
+        x > 0.0, [&] { return gradients(x * scale, {x})[0]; }, [&] { return x * 0.0; });
+  });
+  EXPECT_EQ(independent(number(2)).item<double>(), 10);
+  auto deep = capture([](const Tensor& x) {
+    const Tensor y = exp(x);
+    return cond(
+        x > 0.0,
+        [&] {
+          return cond(
+              x > 1.0, [&] { return gradients(y * x, {x})[0]; }, [&] { return x * 0.0; });
+        },
+        [&] { return x * 0.0; });
+  });
+  EXPECT_ERROR(deep(number(2)), ErrorCode::kUnsupported, "value that was computed before");
+}
+
 TEST(Cond, ABranchThatIsNeverTakenMayHoldWhatFails) {
   auto step = capture([](const Tensor& taken) {
     return cond(

@@ -120,7 +120,7 @@ TEST(AdaptivePoolingLimits, MistakesAreErrors) {
   }
   EXPECT_ERROR(adaptive_max_pool(x, {0, 1}), ErrorCode::kInvalidArgument, "[adaptive_max_pool] axis 1");
   EXPECT_ERROR(adaptive_max_pool(zeros({1, 2, 2, 2, 2, 1}), {1, 1, 1, 1}), ErrorCode::kShapeMismatch,
-               "[adaptive_max_pool]");
+               "[adaptive_max_pool/max_pool]");
 }
 
 }  // namespace

@@ -112,7 +112,8 @@ void fit(const fs::path& folder, int epochs, std::string_view wrong) {
   const bool calls = wrong == "calls";  // of several steps, while some ranks have a batch less
   const bool best = wrong == "best";    // the best epochs stay, and some ranks have a batch less
   const int64_t count = calls ? 62 : best ? 14 : wrong == "rows" && !first_rank ? 8 : 12;
-  auto batches = data::from_tensor_slices(ones({count, 2}), ones({count, 3})).batch(2);
+  const data::ShuffleOptions order{.seed = wrong == "order" && !first_rank ? 2 : 1};
+  auto batches = data::from_tensor_slices(ones({count, 2}), ones({count, 3})).shuffle(count, order).batch(2);
   nn::Dense model{3};
   const optim::Schedule schedule = optim::step_decay(0.1, 4, first_rank ? 0.5 : 0.9);
   optim::Adam optimizer({.learning_rate = wrong == "schedule" ? schedule : optim::Schedule(0.1)});
