@@ -333,21 +333,24 @@ void refuse_earlier(std::span<const Entry> entries, std::span<const Tensor> targ
 bool depends_outside(const graph::Capture& capture, std::span<const Entry> entries,
                      std::span<const Tensor> targets, std::span<const Tensor> sources) {
   if (capture.parent() == nullptr) return false;
-  std::vector<Tensor> outer_sources, reached;  // of the outer graph
+  std::vector<Tensor> outer_sources;
   for (const auto& [outer, inner] : capture.captured()) {
-    const Tensor input = Graph::tensor_of(inner);
-    const bool is_source = std::ranges::any_of(
-        sources, [&](const Tensor& s) { return s.defined() && key_of(s) == key_of(input); });
-    if (is_source) {
+    const Key key = key_of(Graph::tensor_of(inner));
+    if (std::ranges::any_of(sources, [&](const Tensor& s) { return s.defined() && key_of(s) == key; }))
       outer_sources.push_back(Graph::tensor_of(outer));
-    } else if (Walk(entries, targets, {&input, 1}, {}).depends(targets)) {
-      reached.push_back(Graph::tensor_of(outer));
-    }
   }
-  if (outer_sources.empty() || reached.empty()) return false;
+  if (outer_sources.empty()) return false;
   const std::vector<Entry> outer_entries = entries_of(capture.parent()->graph());
-  return Walk(outer_entries, reached, outer_sources, {}).depends(reached) ||
-         depends_outside(*capture.parent(), outer_entries, reached, outer_sources);
+  for (const auto& [outer, inner] : capture.captured()) {
+    const Tensor input = Graph::tensor_of(inner), before = Graph::tensor_of(outer);
+    if (!Walk(entries, targets, {&input, 1}, {}).depends(targets)) continue;
+    std::vector<Tensor> others = outer_sources;
+    std::erase_if(others, [&](const Tensor& source) { return key_of(source) == key_of(before); });
+    if (Walk(outer_entries, {&before, 1}, others, {}).depends({&before, 1}) ||
+        depends_outside(*capture.parent(), outer_entries, {&before, 1}, others))
+      return true;
+  }
+  return false;
 }
 
 std::vector<Tensor> gradients_in_graph(std::span<const Tensor> targets, std::span<const Tensor> sources,
@@ -366,7 +369,7 @@ std::vector<Tensor> gradients_in_graph(std::span<const Tensor> targets, std::spa
   const std::vector<Entry> entries = entries_of(capture->graph());
   require(!checks_outside || !depends_outside(*capture, entries, lifted_targets, lifted_sources),
           ErrorCode::kUnsupported, "gradients",
-          "in the body of cond, while_loop, scan or checkpoint, a target also depends on a source through a "
+          "in the body of cond, while_loop or scan, a target also depends on a source through a "
           "value that was computed before; compute that value in the body too, put stop_gradient around it, "
           "or take the gradient outside");
   std::vector<Tensor> found = Walk(entries, lifted_targets, lifted_sources, seeds).run();

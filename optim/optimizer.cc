@@ -278,8 +278,8 @@ void Optimizer::check_rows(const Tensor& rows) const {
           rows.defined() ? rows.spec().str() : "an undefined tensor");
 }
 
-/// Orders the parameters and their gradients as the entries are: ranks exchange gradients in one order,
-/// however each of them lists the parameters.
+/// Orders the parameters and their gradients as the entries are, so that neither ranks that exchange them nor
+/// random numbers depend on how a caller lists the parameters.
 void Optimizer::put_in_order(std::vector<Variable>& parameters, std::vector<Tensor>& gradients) const {
   std::vector<std::pair<const Entry*, size_t>> places;
   for (size_t i = 0; i < parameters.size(); ++i) places.emplace_back(&entry_of(parameters[i], i), i);
@@ -333,7 +333,7 @@ void Optimizer::apply_sums(std::span<const Variable> parameters, std::span<const
       used.push_back(entries_[i].parameter);
       checked.push_back(exact_sums() ? no_change(used.back().spec()) : Tensor());
     }
-    if (distributed()) put_in_order(used, checked);
+    put_in_order(used, checked);
     step(used, std::move(checked), uses, rows);
   } catch (...) {
     if (first) {  // rejected parameters don't belong to the optimizer
@@ -499,7 +499,7 @@ int64_t Optimizer::phase() const {
 
 void Optimizer::drop_micro_batches() {
   require_between_steps("drop_micro_batches", "");
-  if (phase() == 0) return;
+  if (!accumulates()) return;
   phase_.assign(scalar(0, DType::kI64));  // sums and rows are those of the next one then
   flush_.assign(scalar(0, DType::kBool));
 }

@@ -115,8 +115,8 @@ class Optimizer {
   /// Makes the next micro-batch the last of its group, however few the group has. Used at the end of an
   /// epoch. Takes effect in captured steps without a new capture. Throws kCaptureViolation in a capture.
   void flush_next();
-  /// Forgets the micro-batches so far of an unfinished update, as when a loop that was left in its middle
-  /// begins anew. Throws kCaptureViolation in a capture.
+  /// Starts the next update from nothing: forgets the micro-batches that an unfinished one has had, and
+  /// `flush_next`. Throws kCaptureViolation in a capture.
   void drop_micro_batches();
   /// Takes part in an update for which this rank has no micro-batch left but other ranks do: like `apply`
   /// with zero gradients of zero rows. It is meant to be captured; call the captured function after

@@ -204,8 +204,8 @@ Dataset Dataset::shuffle(int64_t buffer_elems, ShuffleOptions options) const {
   constexpr int64_t kMaxBufferedRows = int64_t{1} << 30;
   require(buffer_elems >= 1, ErrorCode::kInvalidArgument, "shuffle",
           "expected a buffer of at least 1 element, got {}", buffer_elems);
-  const bool seeded = options.seed.has_value();
-  if (!seeded) options.seed = default_seed("shuffle");
+  const bool seeded = options.seed || !options.reshuffle;
+  if (!options.seed) options.seed = default_seed("shuffle");
   auto recipe = next_stage(*recipe_);
   const int64_t used = recipe->size < 0 ? buffer_elems : std::min(buffer_elems, recipe->size);
   const bool whole = used == recipe->size && used > kMostBuffered && recipe->seekable && recipe->rows;

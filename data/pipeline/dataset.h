@@ -50,6 +50,8 @@ inline constexpr int64_t kUnknown = -2;
 
 struct ShuffleOptions {
   /// nullopt: derived from the process seed (random::set_seed) when the dataset is made; 0 if none was set.
+  /// The parts of a joined dataset (zip, concatenate, interleave, ...) then have orders of their own, unless
+  /// `reshuffle` is false.
   std::optional<uint64_t> seed = {};
   bool reshuffle = true;  // another order in every epoch
 };

@@ -123,7 +123,24 @@ Loader::~Loader() {
   count(Counter::kThreads, -static_cast<int64_t>(threads_.size()));
 }
 
+/// Marks the loader as read; one thread at a time may.
+class Loader::Reading {
+ public:
+  explicit Reading(std::atomic<bool>& read) : read_(read) {
+    require(!read_.exchange(true, std::memory_order_acquire), ErrorCode::kInvalidArgument, "dataset",
+            "is read while another read of it hasn't returned, by another thread or by its own map or "
+            "generator; give each a copy of the dataset");
+  }
+  ~Reading() { read_.store(false, std::memory_order_release); }
+  Reading(const Reading&) = delete;
+  Reading& operator=(const Reading&) = delete;
+
+ private:
+  std::atomic<bool>& read_;
+};
+
 void Loader::begin_epoch(uint64_t epoch) {
+  const Reading reading(read_);
   const bool elsewhere = !begun_ || in_epoch_ || failed_ || epoch != epoch_ + 1;
   retire_held();
   tuner_.on_pause();
@@ -166,21 +183,6 @@ const Element* Loader::next() {
   const DrawingScope users({t_drawing.interrupt, false});  // user code reads a dataset
   return advance();
 }
-
-/// Marks the loader as read; one thread at a time may.
-class Loader::Reading {
- public:
-  explicit Reading(std::atomic<bool>& read) : read_(read) {
-    require(!read_.exchange(true, std::memory_order_acquire), ErrorCode::kInvalidArgument, "dataset",
-            "read by two threads at once; give each thread a copy of the dataset, or take turns");
-  }
-  ~Reading() { read_.store(false, std::memory_order_release); }
-  Reading(const Reading&) = delete;
-  Reading& operator=(const Reading&) = delete;
-
- private:
-  std::atomic<bool>& read_;
-};
 
 const Element* Loader::advance() {
   const Reading reading(read_);

@@ -53,7 +53,7 @@ struct OrderStage {
   bool pad_remainder = false;
   bool passes_are_epochs = false;  // for a repeat of known size: Position counts its passes as epochs
   ShuffleOptions shuffle = {};     // with a seed
-  bool seeded = true;              // the seed is the user's, and the same in all branches
+  bool seeded = true;              // one order in all branches: the user's seed, or the same in all epochs
   uint64_t salt = 0;               // place among these stages: keeps apart shuffles that share a seed
   int64_t rows = 1;                // source rows in a full element of the input
   int64_t partial_rows = 0;        // in a partial one; 0 where there is none

@@ -34,6 +34,12 @@ RecipeRows::Reader::Reader(const Recipe& recipe, uint64_t in_branch)
       builder(recipe, recipe.levels.size() - 1, nullptr, true),
       indices(static_cast<size_t>(recipe.levels.back().rows)) {}
 
+void RecipeRows::Reader::move_to(const Recipe& recipe, uint64_t other_branch) {
+  order = order_in_branch(recipe, other_branch);
+  branch = other_branch;
+  next = -1;
+}
+
 /// A reader that is at this row, if there is one.
 std::unique_ptr<RecipeRows::Reader> RecipeRows::take_reader(const Position& position) const {
   const std::scoped_lock lock(mutex_);
@@ -42,7 +48,11 @@ std::unique_ptr<RecipeRows::Reader> RecipeRows::take_reader(const Position& posi
     return fits(reader) && reader->epoch == position.epoch && reader->next == position.row;
   });
   if (found == idle_.end()) found = std::ranges::find_if(idle_, fits);
-  if (found == idle_.end()) return std::make_unique<Reader>(*recipe_, position.branch);
+  if (found == idle_.end()) {
+    if (idle_.size() < kMostIdle) return std::make_unique<Reader>(*recipe_, position.branch);
+    found = idle_.begin();
+    (*found)->move_to(*recipe_, position.branch);
+  }
   std::swap(*found, idle_.back());
   auto reader = std::move(idle_.back());
   idle_.pop_back();

@@ -30,6 +30,7 @@ class RecipeRows final : public RowSource {
   /// What one thread needs to make elements. Continuing from its current position costs nothing.
   struct Reader {
     Reader(const Recipe& recipe, uint64_t in_branch);
+    void move_to(const Recipe& recipe, uint64_t other_branch);
     uint64_t branch;
     std::unique_ptr<SamplingOrder> order;
     ElementBuilder builder;
@@ -37,6 +38,8 @@ class RecipeRows final : public RowSource {
     uint64_t epoch = 0;
     int64_t next = -1;
   };
+  /// Beyond this many, readers move to other branches: an endless interleave has as many as elements.
+  static constexpr size_t kMostIdle = 8;
   std::unique_ptr<Reader> take_reader(const Position& position) const;
 
   std::shared_ptr<const Recipe> recipe_;

@@ -265,6 +265,7 @@ class InterleaveSource final : public OverInput {
       place.dataset->begin_epoch(input_.epoch());
     }
     void open_for(Place& place) {
+      const BranchScope scope(branch_of(branch_, static_cast<uint64_t>(place.position.element)));
       place.dataset = in_stage(where_, number_, place.position, [&] {
         auto recipe = function_(place.of->element());
         const Layout got = merged(recipe->results());
@@ -272,7 +273,6 @@ class InterleaveSource final : public OverInput {
           fail(ErrorCode::kShapeMismatch, where_, "expected a dataset of {}, got one of {}", layout_.str(),
                got.str());
         }
-        const BranchScope scope(branch_of(branch_, static_cast<uint64_t>(place.position.element)));
         return std::make_unique<Loader>(std::move(recipe));
       });
     }

@@ -157,14 +157,18 @@ std::unique_ptr<PlannedCall> CapturedFunction::Impl::trace(const Signature& sign
   if (passes.on_stage) passes.on_stage("traced", *call->graph);
   plan(*call, passes, passed);
   if (passes.on_stage) passes.on_stage("planned", *call->graph);
+  for (const graph::Value* value : call->graph->bound()) {
+    const Storage& storage = *value->bound.storage();
+    require(!arena || &storage != arena.get(), ErrorCode::kStale, options.name,
+            "reads {}, its own previous result, which the call overwrites; let it refer to a copy()",
+            value->spec.str());
+    if (storage.overwritten()) call->borrowed.push_back(value->bound);
+  }
   provide_arena(*call);
   call->bind(arena);
   call->outputs.resize(call->graph->outputs().size());
   call->packed.resize(signature.size());
   call->parts.resize(signature.size());
-  for (const graph::Value* value : call->graph->bound()) {
-    if (value->bound.storage()->overwritten()) call->borrowed.push_back(value->bound);
-  }
   entry.signature = signature_str(signature);
   entry.trace_ns = traced - start;
   entry.passes_ns = passed - traced;
@@ -376,8 +380,9 @@ PlannedCall* CapturedFunction::Impl::add_kept(const std::shared_ptr<Impl>& kept,
 
 void CapturedFunction::Impl::refuse_overwritten(const Tensor& borrowed) const {
   fail(ErrorCode::kStale, options.name,
-       "reads {}, which it was traced with, but {} has replaced it since; pass it as an argument, or let the "
-       "function refer to a copy()",
+       "reads {}, which it was traced with, but {} has replaced it since, and it doesn't see a newer one; "
+       "pass "
+       "it as an argument, or keep a copy() in a Variable and assign to that",
        borrowed.spec().str(), borrowed.storage()->owner());
 }
 

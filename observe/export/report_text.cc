@@ -237,7 +237,8 @@ std::string summary_text(std::span<const RunReport> reports) {
       // What filled once and then stayed, however late, is no growth: the causes take it for none either.
       if (report.evidence.get(series.name + ".rise").value_or(1) <= 0) continue;
       // Not in use, and less than a cause would need: what an allocator keeps while it warms up.
-      if (series.name == "heap_free_bytes" && report.evidence.get("heap_free_bytes.gained").value_or(0) < 4e6)
+      if (series.name == "heap_free_bytes" &&
+          report.evidence.get("heap_free_bytes.gained").value_or(4e6) < 4e6)
         continue;
       text += fmt::format("  {}: {} grows: {:.6g} -> {:.6g} (first tenth to last)\n", report.name,
                           series.name, series.verdict->first_tenth, series.verdict->last_tenth);

@@ -411,8 +411,10 @@ Dims adaptive_size(std::string_view where, const Tensor& x, const Dims& size) {
   for (int i = 0; i < axes; ++i) {
     const int64_t extent = x.extent(i + 1);
     if (size[i] == -1) result[i] = extent;
-    require(extent > 0 && result[i] > 0, ErrorCode::kInvalidArgument, where,
-            "axis {} of {} to {} elements: need at least one on either side", i + 1, x.spec().str(), size[i]);
+    require(extent > 0, ErrorCode::kInvalidArgument, where, "axis {} of {} is empty", i + 1, x.spec().str());
+    require(result[i] > 0, ErrorCode::kInvalidArgument, where,
+            "the size of axis {} is {}; expected at least 1, or -1 to keep its {} elements", i + 1, size[i],
+            extent);
     require(std::max(extent, result[i]) <= kMaxWindowReach, ErrorCode::kUnsupported, where,
             "axis {} of {} to {} elements; at most {} are supported", i + 1, x.spec().str(), size[i],
             kMaxWindowReach);

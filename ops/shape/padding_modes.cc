@@ -54,7 +54,7 @@ Tensor pad(const Tensor& x, const Dims& before, const Dims& after, PaddingMode m
   const ErrorScope scope("pad");
   ops::require_defined(x, "pad");
   require(before.rank() == x.rank() && after.rank() == x.rank(), ErrorCode::kInvalidArgument, "pad",
-          "before {}, after {}: need one entry an axis of {}", dims_str(before), dims_str(after),
+          "before {}, after {}: need one entry per axis of {}", dims_str(before), dims_str(after),
           x.spec().str());
   for (int i = 0; i < x.rank(); ++i) {
     require(before[i] >= 0 && after[i] >= 0, ErrorCode::kInvalidArgument, "pad",

@@ -23,7 +23,7 @@ void check_block(const OpCall& call, const Shape& part, const Shape& whole) {
   const Dims& steps = call.attributes.get<Dims>("steps");
   require(starts.rank() == whole.rank() && steps.rank() == whole.rank() && part.rank() == whole.rank(),
           ErrorCode::kInvalidArgument, call.op.name,
-          "starts {}, steps {}, block {}: need one entry an axis of {}", dims_str(starts), dims_str(steps),
+          "starts {}, steps {}, block {}: need one entry per axis of {}", dims_str(starts), dims_str(steps),
           part.str(), whole.str());
   for (int i = 0; i < whole.rank(); ++i) {
     require(steps[i] != 0, ErrorCode::kInvalidArgument, call.op.name, "the step of axis {} is 0", i);
@@ -368,7 +368,7 @@ Tensor diff(const Tensor& x, int64_t axis) {
 Tensor pad(const Tensor& x, const Dims& before, const Dims& after, double value) {
   ops::require_defined(x, "pad");
   require(before.rank() == x.rank() && after.rank() == x.rank(), ErrorCode::kInvalidArgument, "pad",
-          "before {}, after {}: need one entry an axis of {}", dims_str(before), dims_str(after),
+          "before {}, after {}: need one entry per axis of {}", dims_str(before), dims_str(after),
           x.spec().str());
   ops::require_uncut(value, x.dtype(), "pad");
   ops::require_held(value, x.dtype(), "pad");

@@ -76,6 +76,12 @@ TEST(TrainerAccumulation, AFitForgetsTheUpdateThatAFailedOneBegan) {
     return fixture.weights();
   };
   EXPECT_EQ(weights_after(0.5), weights_after(50));
+  // Nor is a flush left that the failed one asked for.
+  Accumulation fixture({.accumulate = 2});
+  fixture.optimizer.flush_next();
+  auto batches = Accumulation::batches(16);
+  fixture.trainer.fit(batches, {.progress = nullptr});
+  EXPECT_EQ(fixture.optimizer.step_count(), 2);
 }
 
 TEST(TrainerAccumulation, StepsThatUpdateAreAClassOfTheirOwn) {

@@ -141,14 +141,20 @@ DataParallel::DataParallel(optim::Optimizer& optimizer, const data::Dataset& bat
   group_.notes().request(false);  // an end that an earlier fit was asked for too late to tell the others
 }
 
-std::array<std::string, 2> DataParallel::data_of_all(const data::Dataset* validation) const {
+std::vector<std::string> DataParallel::data_of_all(const data::Dataset* validation) const {
   const auto counted = [](int64_t batches) {
     return batches == data::kUnknown ? std::string("an unknown number") : std::to_string(batches);
   };
-  return {fmt::format("{} batches of data, {} per epoch, {} of validation data", counted(data_batches_),
-                      epoch_batches_, validation != nullptr ? counted(validation->size()) : "0"),
-          fmt::format("data from the sources and stages {:016x}, for validation {:016x}", data_fingerprint_,
-                      validation != nullptr ? data::fingerprint(*validation->recipe()) : 0)};
+  const auto print = [](std::string_view which, uint64_t fingerprint) {
+    return fmt::format("{} of fingerprint {:016x} (files' names, sizes, stages, seeds)", which, fingerprint);
+  };
+  std::vector<std::string> lines = {
+      fmt::format("{} batches of data, {} per epoch, {} of validation data", counted(data_batches_),
+                  epoch_batches_, validation != nullptr ? counted(validation->size()) : "0"),
+      print("data", data_fingerprint_)};
+  if (validation != nullptr)
+    lines.push_back(print("validation data", data::fingerprint(*validation->recipe())));
+  return lines;
 }
 
 bool DataParallel::lacks_last_update() const {

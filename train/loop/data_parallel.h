@@ -11,7 +11,6 @@
 // wait forever. A step with such a norm therefore requires complete updates.
 #pragma once
 
-#include <array>
 #include <optional>
 #include <string>
 #include <vector>
@@ -42,7 +41,7 @@ class DataParallel {
   /// What must be equal on all ranks of the data, validation included (null: none): the numbers of batches,
   /// or one rank would wait for another's batch; and the fingerprint, of the sources and of the stages with
   /// their seeds, or ranks would divide different epochs.
-  std::array<std::string, 2> data_of_all(const data::Dataset* validation) const;
+  std::vector<std::string> data_of_all(const data::Dataset* validation) const;
   int64_t first_steps() const { return first_steps_; }
   /// The steps of this rank that belong to updates in which every rank has all its batches: up to this step,
   /// all ranks are at the same step.

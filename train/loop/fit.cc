@@ -96,7 +96,7 @@ History Trainer::Fit::run() {
     resume(*resumed);
     trainer_.train_.prepare(dataset_);  // once more, if the plans don't fit the restored state
   } else if (optim::Optimizer* optimizer = trainer_.accumulating()) {
-    optimizer->drop_micro_batches();  // of a fit that failed
+    optimizer->drop_micro_batches();  // of a fit that ended within an update
   }
   if (run_.ranks > 1) parallel_->agree(settings_of_all(), weights());
   if (parallel_ != nullptr) parallel_->begin_draws(trainer_.functions_.optimizer->phase());

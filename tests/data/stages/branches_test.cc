@@ -62,6 +62,8 @@ TEST(Branches, PartsOneAfterTheOtherDrawApart) {
   const auto inner = [](const Element&) { return drawing(rows(3)); };
   expect_all_different(numbers_of(rows(4).interleave(inner, {.cycle = 2})), 12);
   expect_all_different(numbers_of(rows(4).flat_map(inner)), 12);
+  const auto cached = [](const Element&) { return drawing(rows(3)).cache(); };
+  expect_all_different(numbers_of(rows(4).flat_map(cached)), 12);
 }
 
 TEST(Branches, ShufflesOfPartsHaveOrdersOfTheirOwn) {
@@ -73,10 +75,27 @@ TEST(Branches, ShufflesOfPartsHaveOrdersOfTheirOwn) {
   EXPECT_EQ(numbers_of(aligned, 0), numbers_of(seeded));
   const Numbers orders = numbers_of(rows(2).flat_map([](const Element&) { return rows(20).shuffle(20); }));
   EXPECT_NE(Numbers(orders.begin(), orders.begin() + 20), Numbers(orders.begin() + 20, orders.end()));
-  // Over rows, a permutation that stays the same in all epochs.
-  const Dataset permuted = rows(5000).shuffle(5000, {.reshuffle = false});
-  const Dataset both_permuted = zip({{"first", permuted}, {"second", permuted}});
-  EXPECT_NE(numbers_of(both_permuted, 0), numbers_of(both_permuted, 1));
+}
+
+TEST(Branches, AFixedOrderIsOneInAllParts) {
+  for (const int64_t count : {20, 5000}) {
+    const Dataset fixed = rows(count).shuffle(count, {.reshuffle = false});
+    const int64_t held_out = count / 4;
+    const Dataset train = concatenate(fixed.take(held_out), fixed.skip(2 * held_out));
+    Numbers all = numbers_of(train);
+    for (const double row : numbers_of(fixed.skip(held_out).take(held_out))) all.push_back(row);
+    expect_all_different(all, static_cast<size_t>(count));
+  }
+}
+
+TEST(Branches, ManyOfThemShareReaders) {
+  const Dataset shared = zip({{"x", rows(30).shuffle(30)}});
+  const auto episode = [&](const Element&) { return shared.take(2); };
+  const Numbers drawn_first = numbers_of(rows(100).flat_map(episode)),
+                again = numbers_of(rows(100).flat_map(episode));
+  EXPECT_EQ(drawn_first.size(), 200u);
+  EXPECT_EQ(drawn_first, again);
+  EXPECT_GT(std::set<double>(drawn_first.begin(), drawn_first.end()).size(), 20u);
 }
 
 TEST(Branches, SampledRowsOfPartsAreDrawnApart) {

@@ -239,6 +239,15 @@ TEST(CapturedMisuse, AResultOfAnotherFunctionIsReadUntilItIsOverwritten) {
   EXPECT_THAT(keeper(zeros({3})).to_vector(), ElementsAre(2, 2, 2));
 }
 
+TEST(CapturedMisuse, AFunctionsOwnResultIsRefusedAtTheTrace) {
+  Tensor before;
+  auto step = capture([&](const Tensor& x) { return before.defined() ? x + sum(before) : x * 1.0; });
+  before = step(ones({1000}));
+  EXPECT_ERROR(step(ones({990})), ErrorCode::kStale, "its own previous result, which the call overwrites");
+  before = copy(step(ones({1000})));
+  EXPECT_EQ(step(ones({990})).to_vector()[0], 1001);
+}
+
 TEST(CapturedMisuse, MoreSignaturesThanPlansAreToldOnce) {
   const Notices notices;
   auto step = capture(doubled, {.name = "ragged", .max_plans = 4});

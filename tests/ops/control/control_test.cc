@@ -278,6 +278,16 @@ TEST(Cond, GradientsOfABodyRefuseTheWayThroughWhatWasComputedBefore) {
         x > 0.0, [&] { return gradients(x * scale, {x})[0]; }, [&] { return x * 0.0; });
   });
   EXPECT_EQ(independent(number(2)).item<double>(), 10);
+  auto both = capture([](const Tensor& x) {
+    const Tensor y = x * x;
+    return cond(
+        x > 0.0,
+        [&] {
+          return gradients(y * x, {x, y})[0];
+        },
+        [&] { return x * 0.0; });
+  });
+  EXPECT_ERROR(both(number(2)), ErrorCode::kUnsupported, "value that was computed before");
   auto deep = capture([](const Tensor& x) {
     const Tensor y = exp(x);
     return cond(

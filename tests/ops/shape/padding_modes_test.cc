@@ -98,7 +98,7 @@ TEST(PaddingModesLimits, MistakesAreErrors) {
   EXPECT_ERROR(pad(zeros({0}), {1}, {0}, PaddingMode::kReplicate), ErrorCode::kShapeMismatch,
                "needs an element to repeat");
   EXPECT_ERROR(pad(x, {1}, {1}, PaddingMode::kReflect), ErrorCode::kInvalidArgument,
-               "need one entry an axis");
+               "need one entry per axis");
   EXPECT_ERROR(pad(x, {0, -1}, {0, 0}, PaddingMode::kReflect), ErrorCode::kInvalidArgument,
                "use slice to remove elements");
   EXPECT_ERROR(pad(Tensor(), {}, {}, PaddingMode::kReflect), ErrorCode::kInvalidArgument, "undefined");

@@ -96,7 +96,7 @@ TEST_P(RanksFit, WhatTheFirstAloneMustNotDoIsRefused) {
 TEST_P(RanksFit, WhatMustBeTheSameOnAllIsComparedBeforeTheFirstStep) {
   EXPECT_THAT(run(1, "rows").text, HasSubstr("rank 1 has 4 batches of data, 4 per epoch, 0 of validation "
                                              "data, rank 0 has 6 batches of data, 6 per epoch"));
-  EXPECT_THAT(run(1, "order").text, HasSubstr("rank 1 has data from the sources and stages "));
+  EXPECT_THAT(run(1, "order").text, HasSubstr("rank 1 has data of fingerprint "));
   EXPECT_THAT(run(1, "recorder").text, HasSubstr("rank 1 has no recorder, rank 0 has a recorder"));
   EXPECT_THAT(run(1, "alone").text,
               HasSubstr("rank 1 has callbacks of all ranks: all, rank 0 has callbacks of all "
