@@ -120,7 +120,7 @@ def faults(mutant):
                "train", "*RanksFit.ASecondFit*"),
         mutant("ranks-dont-compare-their-data", "train/loop/data_parallel.cc", "counted(data_batches_),\n                  epoch_batches_,",
                "counted(0),\n                  0,", "train", "*RanksFit.WhatMustBe*"),
-        mutant("second-optimizer-overlooked", "train/loop/data_parallel.cc", "std::max<int64_t>(of_others, 0)", "0",
+        mutant("second-optimizer-overlooked", "train/loop/data_parallel.cc", "std::max<int64_t>(of_others, 0)", "std::max<int64_t>(of_others, 0) * 0",
                "train", "RankAverages.AStepOfTwo*"),
         mutant("watchdog-looks-too-seldom", "comm/watch/watchdog.cc", "std::max(tick, patience / 4)", "std::max(tick, patience * 4)",
                "comm", "Watchdog.LooksOften*"),
