@@ -3,20 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
-#include "isochron/data/element/branch.h"
 #include "isochron/data/element/stacking.h"
 #include "isochron/data/pipeline/sharding.h"
 
 namespace isochron::data {
-
-namespace {
-
-std::unique_ptr<SamplingOrder> order_in_branch(const Recipe& recipe, uint64_t branch) {
-  const BranchScope scope(branch);
-  return make_order(recipe, nullptr);
-}
-
-}  // namespace
 
 bool RecipeRows::possible(const Recipe& recipe) {
   // Rows have no passes, so an order that differs from pass to pass needs a stream. Seeking must also be
@@ -28,31 +18,18 @@ bool RecipeRows::possible(const Recipe& recipe) {
          recipe.results()[kFull].fixed();
 }
 
-RecipeRows::Reader::Reader(const Recipe& recipe, uint64_t in_branch)
-    : branch(in_branch),
-      order(order_in_branch(recipe, in_branch)),
+RecipeRows::Reader::Reader(const Recipe& recipe)
+    : order(make_order(recipe, nullptr)),
       builder(recipe, recipe.levels.size() - 1, nullptr, true),
       indices(static_cast<size_t>(recipe.levels.back().rows)) {}
 
-void RecipeRows::Reader::move_to(const Recipe& recipe, uint64_t other_branch) {
-  order = order_in_branch(recipe, other_branch);
-  branch = other_branch;
-  next = -1;
-}
-
 /// A reader that is at this row, if there is one.
-std::unique_ptr<RecipeRows::Reader> RecipeRows::take_reader(const Position& position) const {
+std::unique_ptr<RecipeRows::Reader> RecipeRows::take_reader(uint64_t epoch, int64_t row) const {
   const std::scoped_lock lock(mutex_);
-  const auto fits = [&](const auto& reader) { return reader->branch == position.branch; };
-  auto found = std::ranges::find_if(idle_, [&](const auto& reader) {
-    return fits(reader) && reader->epoch == position.epoch && reader->next == position.row;
-  });
-  if (found == idle_.end()) found = std::ranges::find_if(idle_, fits);
-  if (found == idle_.end()) {
-    if (idle_.size() < kMostIdle) return std::make_unique<Reader>(*recipe_, position.branch);
-    found = idle_.begin();
-    (*found)->move_to(*recipe_, position.branch);
-  }
+  if (idle_.empty()) return std::make_unique<Reader>(*recipe_);
+  auto found = std::ranges::find_if(
+      idle_, [&](const auto& reader) { return reader->epoch == epoch && reader->next == row; });
+  if (found == idle_.end()) found = idle_.end() - 1;
   std::swap(*found, idle_.back());
   auto reader = std::move(idle_.back());
   idle_.pop_back();
@@ -62,7 +39,7 @@ std::unique_ptr<RecipeRows::Reader> RecipeRows::take_reader(const Position& posi
 void RecipeRows::read(const Position& position, std::span<std::byte* const> into) const {
   const uint64_t epoch = position.epoch;
   const int64_t row = position.row;
-  auto reader = take_reader(position);
+  auto reader = take_reader(epoch, row);
   if (reader->epoch != epoch || reader->next != row) reader->order->seek(epoch, row);
   reader->epoch = epoch;
   reader->next = -1;  // unknown, should the rest throw

@@ -29,18 +29,14 @@ class RecipeRows final : public RowSource {
  private:
   /// What one thread needs to make elements. Continuing from its current position costs nothing.
   struct Reader {
-    Reader(const Recipe& recipe, uint64_t in_branch);
-    void move_to(const Recipe& recipe, uint64_t other_branch);
-    uint64_t branch;
+    explicit Reader(const Recipe& recipe);
     std::unique_ptr<SamplingOrder> order;
     ElementBuilder builder;
     std::vector<int64_t> indices;
     uint64_t epoch = 0;
     int64_t next = -1;
   };
-  /// Beyond this many, readers move to other branches: an endless interleave has as many as elements.
-  static constexpr size_t kMostIdle = 8;
-  std::unique_ptr<Reader> take_reader(const Position& position) const;
+  std::unique_ptr<Reader> take_reader(uint64_t epoch, int64_t row) const;
 
   std::shared_ptr<const Recipe> recipe_;
   mutable std::mutex mutex_;

@@ -114,7 +114,6 @@ ROWS = [
     ("branches-of-streams-forgotten", "data/stages/combine.cc", "const BranchScope scope(branch_of(BranchScope::current(), inputs_.size()));", "", "data", "Branches.*"),
     ("one-order-for-all-parts", "data/pipeline/shuffle_order.cc", "if (!stage.seeded) stage.shuffle.seed", "if (stage.elems < 0) stage.shuffle.seed", "data", "Branches.ShufflesOf*"),
     ("seeded-parts-differ", "data/pipeline/shuffle_order.cc", "if (!stage.seeded) stage.shuffle.seed", "if (stage.elems >= 0) stage.shuffle.seed", "data", "Branches.ShufflesOf*"),
-    ("readers-of-any-branch", "data/pipeline/recipe_rows.cc", "return reader->branch == position.branch;", "return reader->branch == position.branch || true;", "data", "Branches.*"),
     ("images-of-parts-draw-alike", "data/images/image_random.h", "(draws == nullptr ? 0 : draws->branch())", "(draws == nullptr ? 0 : 0)", "data", "Branches.Image*"),
     ("errors-without-their-step", "train/loop/fit.cc", "if (run_.total_steps == 0 ||", "if (run_.total_steps >= 0 ||", "train", "Trainer.AStepThatFails*"),
     ("angles-at-the-origin", ELEMENT_ROWS, "where(none, 0, cast(g(c), wide)) / where(none, 1, squares)", "cast(g(c), wide) / squares", "ops",

@@ -88,16 +88,6 @@ TEST(Branches, AFixedOrderIsOneInAllParts) {
   }
 }
 
-TEST(Branches, ManyOfThemShareReaders) {
-  const Dataset shared = zip({{"x", rows(30).shuffle(30)}});
-  const auto episode = [&](const Element&) { return shared.take(2); };
-  const Numbers drawn_first = numbers_of(rows(100).flat_map(episode)),
-                again = numbers_of(rows(100).flat_map(episode));
-  EXPECT_EQ(drawn_first.size(), 200u);
-  EXPECT_EQ(drawn_first, again);
-  EXPECT_GT(std::set<double>(drawn_first.begin(), drawn_first.end()).size(), 20u);
-}
-
 TEST(Branches, SampledRowsOfPartsAreDrawnApart) {
   const std::vector<double> weights(20, 1.0);
   const Dataset sampled = sample_rows(rows(20), weights, 20), seeded = sample_rows(rows(20), weights, 20, 3);
