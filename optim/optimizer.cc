@@ -283,6 +283,7 @@ void Optimizer::check_rows(const Tensor& rows) const {
 void Optimizer::put_in_order(std::vector<Variable>& parameters, std::vector<Tensor>& gradients) const {
   std::vector<std::pair<const Entry*, size_t>> places;
   for (size_t i = 0; i < parameters.size(); ++i) places.emplace_back(&entry_of(parameters[i], i), i);
+  if (std::ranges::is_sorted(places)) return;  // as nearly always
   std::ranges::sort(places);
   std::vector<Variable> ordered;
   std::vector<Tensor> theirs;

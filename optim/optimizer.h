@@ -94,8 +94,7 @@ class Optimizer {
   /// The learning rate of parameter group number `group` of StepOptions is `factor` times the optimizer's
   /// from now on. Captured steps are traced anew. The factor isn't part of the state: a program that resumes
   /// sets it again. Throws kOutOfRange for a group that there isn't, kInvalidArgument unless the factor is
-  /// finite and at
-  /// least 0, kCaptureViolation in a capture.
+  /// finite and at least 0, kCaptureViolation in a capture.
   void set_learning_rate_factor(size_t group, double factor);
   /// Starting with the next update, the learning rate follows `schedule`, as a function of the number of
   /// updates done. (A state that is restored later has the rate of the next update, too: the schedule takes

@@ -17,6 +17,12 @@ constexpr uint64_t branch_of(uint64_t outer, uint64_t number) {
   return bits ^ (bits >> 31);
 }
 
+/// The seed of a stage in a branch. One that is `shared`, such as the user's own, is the same in all
+/// branches.
+constexpr uint64_t seed_in_branch(uint64_t seed, bool shared, uint64_t branch) {
+  return shared ? seed : seed ^ branch;
+}
+
 /// While it lives, the pipelines that this thread opens lie in this branch. Outside, the branch is 0.
 class BranchScope {
  public:

@@ -7,6 +7,15 @@
 namespace isochron::data {
 namespace {
 
+template <typename T>
+T rounded_padding(double padding) {
+  if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>) {
+    return T(static_cast<float>(padding));
+  } else {
+    return static_cast<T>(padding);
+  }
+}
+
 void fill(std::byte* to, size_t elems, size_t elem_bytes, const std::byte* value) {
   for (size_t i = 0; i < elems; ++i) std::memcpy(to + i * elem_bytes, value, elem_bytes);
 }
@@ -69,19 +78,6 @@ void require_paddable(const Tensor& tensor, const Shape& shape, std::string_view
          tensor.shape().str(), shape.str());
   }
 }
-
-namespace {
-
-template <typename T>
-T rounded_padding(double padding) {
-  if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>) {
-    return T(static_cast<float>(padding));
-  } else {
-    return static_cast<T>(padding);
-  }
-}
-
-}  // namespace
 
 void fill_with_padding(DType dtype, double padding, std::byte* to, int64_t elems) {
   dispatch_dtype(dtype, [&](auto type) {

@@ -9,7 +9,7 @@
 namespace isochron::data {
 
 OrderStage in_this_branch(OrderStage stage) {
-  if (!stage.seeded) stage.shuffle.seed = stage.shuffle.seed.value_or(0) ^ BranchScope::current();
+  stage.shuffle.seed = seed_in_branch(stage.shuffle.seed.value_or(0), stage.seeded, BranchScope::current());
   return stage;
 }
 

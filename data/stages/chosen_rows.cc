@@ -8,6 +8,7 @@
 
 #include "isochron/core/base/rng.h"
 #include "isochron/core/base/seed.h"
+#include "isochron/data/element/branch.h"
 #include "isochron/data/element/fingerprint.h"
 #include "isochron/data/pipeline/recipe_rows.h"
 
@@ -76,7 +77,7 @@ class SampledRows final : public ChosenRows {
  private:
   int64_t chosen(const Position& position) const override {
     constexpr uint64_t kWordsOfDraw = 2;
-    Rng rng(Rng::State{seeded_ ? seed_ : seed_ ^ position.branch, position.epoch,
+    Rng rng(Rng::State{seed_in_branch(seed_, seeded_, position.branch), position.epoch,
                        kWordsOfDraw * static_cast<uint64_t>(position.row)});
     const double drawn = rng.uniform() * sums_.back();
     const auto found = std::ranges::upper_bound(sums_, drawn) - sums_.begin();

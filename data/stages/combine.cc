@@ -469,7 +469,7 @@ Dataset sample_from_datasets(const std::vector<Dataset>& datasets, const std::ve
   for (double weight : weights) print.add(std::bit_cast<uint64_t>(weight));
   return over_stream(layouts_of(recipes), size, print.value(),
                      [=, stop = options.stop_on_empty_dataset](const auto&) {
-                       const uint64_t own_seed = seeded ? seed : seed ^ BranchScope::current();
+                       const uint64_t own_seed = seed_in_branch(seed, seeded, BranchScope::current());
                        return std::make_unique<SampledStream>(recipes, weights, own_seed, stop);
                      });
 }
