@@ -30,9 +30,9 @@ class ElementBuffer::BufferStorage final : public Storage {
   }
   void reserve(size_t bytes) {
     if (bytes <= size_bytes() && (memory_ || pinned_)) return;
-    pinned_.reset();
     if (gpu_ && pin(bytes)) return;
     memory_ = Buffer::create(pipeline_allocator(), bytes, "element");
+    pinned_.reset();
     rebind(memory_->data(), bytes);
   }
   bool overwritten() const override { return true; }

@@ -79,6 +79,13 @@ std::string ExamplePlace::str() const {
   return offset_bytes_ ? fmt::format("{}, record at byte {}", name_, *offset_bytes_) : std::string(name_);
 }
 
+size_t ExampleParser::most_bytes(std::span<const std::byte> example) {
+  constexpr std::byte kTag{0x0A};  // of each entry and each string; these may be empty
+  constexpr size_t kEntryBytes = sizeof(wire::FeatureEntry) + sizeof(wire::Feature) + 2 * sizeof(void*);
+  static_assert(kEntryBytes >= sizeof(std::string) + sizeof(void*));
+  return example.size() + kEntryBytes * static_cast<size_t>(std::ranges::count(example, kTag));
+}
+
 void ExampleParser::parse(std::span<const std::byte> example, const ExamplePlace& where) {
   const auto demand = [&]<typename... Args>(bool holds, fmt::format_string<Args...> format, Args&&... args) {
     if (!holds) fail(ErrorCode::kBadFormat, where.str(), format, std::forward<Args>(args)...);
@@ -87,13 +94,16 @@ void ExampleParser::parse(std::span<const std::byte> example, const ExamplePlace
   const bool whole = example.size() <= INT_MAX &&
                      message_->example.ParseFromArray(example.data(), static_cast<int>(example.size()));
   demand(whole, "the record of {} bytes is not a complete Example", example.size());
+  size_t int_bytes = 0;
   for (const wire::FeatureEntry& entry : message_->example.features().feature()) {
+    int_bytes += sizeof(int64_t) * static_cast<size_t>(entry.value().int64_list().value_size());
     for (size_t i = 0; i < specs_.size(); ++i) {
       if (entry.key() != specs_[i].name) continue;
       demand(message_->found[i] == nullptr, "feature '{}' appears twice", specs_[i].name);
       message_->found[i] = &entry.value();
     }
   }
+  int_bytes_ = std::max(int_bytes_, int_bytes);
   for (size_t i = 0; i < specs_.size(); ++i) {
     const FeatureSpec& spec = specs_[i];
     const wire::Feature* feature = message_->found[i];

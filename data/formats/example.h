@@ -54,6 +54,10 @@ class ExampleParser {
   /// features.
   TensorSpec tensor_spec(size_t feature) const;
 
+  /// An upper bound on the memory that a record takes once it is parsed, besides its integers.
+  static size_t most_bytes(std::span<const std::byte> example);
+  /// The memory that the integers of the records so far took at most; in a record they may take an eighth.
+  size_t int_bytes() const { return int_bytes_; }
   /// Parses `example`; the functions below refer to it until the next call. Throws kBadFormat if it isn't a
   /// complete Example, and, naming the feature, if one is absent, occurs twice, or has another kind or
   /// another number of values than its spec.
@@ -79,6 +83,7 @@ class ExampleParser {
 
   std::vector<FeatureSpec> specs_;
   std::unique_ptr<Message> message_;
+  size_t int_bytes_ = 0;
 };
 
 /// Builds examples. Features are written in the order in which they were added.

@@ -28,10 +28,11 @@ std::shared_ptr<Recipe> next_stage(const Recipe& recipe) {
 }
 
 void add_order(Recipe& recipe, OrderStage stage) {
-  stage.salt = recipe.order.size();
+  stage.salt = recipe.order_stages++;
   stage.rows = recipe.levels.back().rows;
   stage.partial_rows = recipe.partial_rows;
   stage.input_size = recipe.size;
+  stage.seekable = recipe.seekable && recipe.rows;
   recipe.order.push_back(stage);
 }
 
@@ -79,6 +80,29 @@ void call_map(const MapStage& map, Element& element, ElementBuffer* memory, cons
   });
 }
 
+std::shared_ptr<Recipe> recipe_over(std::shared_ptr<const RowSource> rows) {
+  auto recipe = std::make_shared<Recipe>();
+  recipe->size = rows->rows();
+  recipe->levels.push_back({.inputs = {rows->layout()}, .memory = rows->layout()});
+  recipe->rows = std::move(rows);
+  return recipe;
+}
+
+std::shared_ptr<Recipe> recipe_over(std::shared_ptr<const StreamSource> stream) {
+  auto recipe = std::make_shared<Recipe>();
+  recipe->size = stream->size();
+  recipe->levels.push_back({.inputs = stream->layouts(), .memory = merged(stream->layouts())});
+  recipe->stream = std::move(stream);
+  return recipe;
+}
+
+Dataset counted_on(const Recipe& input, const Dataset& dataset) {
+  auto recipe = std::make_shared<Recipe>(*dataset.recipe());
+  recipe->stages = input.stages + 1;
+  recipe->order_stages = input.order_stages;
+  return Dataset(std::move(recipe));
+}
+
 Dataset::Dataset(std::shared_ptr<const Recipe> recipe) : recipe_(std::move(recipe)) {}
 Dataset::Dataset(const Dataset& other) : recipe_(other.recipe_) {}
 // A moved-from dataset keeps its recipe.
@@ -99,22 +123,14 @@ Dataset::Dataset(const Element& sources) : Dataset(std::make_shared<SliceSource>
 Dataset::Dataset(std::shared_ptr<const RowSource> rows) {
   require(rows != nullptr && rows->rows() > 0, ErrorCode::kInvalidArgument, "dataset",
           "the source has no rows");
-  auto recipe = std::make_shared<Recipe>();
-  recipe->size = rows->rows();
-  recipe->levels.push_back({.inputs = {rows->layout()}, .memory = rows->layout()});
-  recipe->rows = std::move(rows);
-  recipe_ = std::move(recipe);
+  recipe_ = recipe_over(std::move(rows));
 }
 
 Dataset::Dataset(std::shared_ptr<const StreamSource> stream) {
   require(stream != nullptr && !stream->layouts().empty(), ErrorCode::kInvalidArgument, "dataset",
           "the source declares no layout");
-  auto recipe = std::make_shared<Recipe>();
-  recipe->size = stream->size();
-  require(recipe->size != 0, ErrorCode::kInvalidArgument, "dataset", "the source has no elements");
-  recipe->levels.push_back({.inputs = stream->layouts(), .memory = merged(stream->layouts())});
-  recipe->stream = std::move(stream);
-  recipe_ = std::move(recipe);
+  require(stream->size() != 0, ErrorCode::kInvalidArgument, "dataset", "the source has no elements");
+  recipe_ = recipe_over(std::move(stream));
 }
 
 Dataset Dataset::map(std::function<Element(Element)> function, MapOptions options) const {
@@ -194,10 +210,7 @@ Dataset Dataset::unbatch() const { return after(unbatch_source(recipe_)); }
 
 /// A dataset over a stream that reads this one.
 Dataset Dataset::after(std::shared_ptr<const StreamSource> stream) const {
-  Dataset result(std::move(stream));
-  auto recipe = std::make_shared<Recipe>(*result.recipe_);
-  recipe->stages = recipe_->stages + 1;
-  return Dataset(std::move(recipe));
+  return counted_on(*recipe_, Dataset(std::move(stream)));
 }
 
 Dataset Dataset::shuffle(int64_t buffer_elems, ShuffleOptions options) const {
@@ -308,7 +321,7 @@ Dataset Dataset::take(int64_t elems) const {
 
 Dataset Dataset::skip(int64_t elems) const {
   require(elems >= 0, ErrorCode::kInvalidArgument, "skip", "expected at least 0 elements, got {}", elems);
-  require(recipe_->size < 0 || elems < recipe_->size, ErrorCode::kInvalidArgument, "skip",
+  require(recipe_->size < 0 || elems < recipe_->size || elems == 0, ErrorCode::kInvalidArgument, "skip",
           "nothing is left: {} of {} elements are skipped", elems, recipe_->size);
   auto recipe = next_stage(*recipe_);
   add_order(*recipe, {.kind = OrderStage::kSkip, .elems = elems});
@@ -339,10 +352,7 @@ Dataset Dataset::cache(size_t limit_bytes) const {
   require(recipe_->results().size() == 1, ErrorCode::kInvalidArgument, "cache",
           "elements have {} different signatures; cache before batch", recipe_->results().size());
   require_fixed(*recipe_, "cache");
-  Dataset result(cached_rows(recipe_, limit_bytes));
-  auto recipe = std::make_shared<Recipe>(*result.recipe_);
-  recipe->stages = recipe_->stages + 1;
-  return Dataset(std::move(recipe));
+  return counted_on(*recipe_, Dataset(cached_rows(recipe_, limit_bytes)));
 }
 
 Dataset Dataset::prefetch(int64_t elems) const {

@@ -24,12 +24,14 @@ uint64_t fingerprint_of(const Recipe& recipe, std::span<const OrderStage> order,
   Fingerprint print;
   print.add(recipe.rows ? recipe.rows->rows() : int64_t{-1});
   print.add(recipe.rows ? recipe.rows->fingerprint() : recipe.stream->fingerprint());
-  for (const OrderStage& stage : order) {
+  for (size_t i = 0; i < order.size(); ++i) {
+    const OrderStage& stage = order[i];
     print.add(static_cast<int64_t>(stage.kind)).add(stage.elems).add(stage.index);
     if (stage.block > 1) print.add(stage.block);
     print.add(static_cast<int64_t>(stage.drop_remainder));
     print.add(stage.shuffle.seed.value_or(0)).add(static_cast<int64_t>(stage.shuffle.reshuffle));
     if (!stage.seeded) print.add("an order in each branch");
+    if (stage.salt != i) print.add(stage.salt);
   }
   for (const Level& level : recipe.levels) {
     print.add(level.batch_elems).add(level.inputs[kFull].str());

@@ -54,10 +54,11 @@ struct OrderStage {
   bool passes_are_epochs = false;  // for a repeat of known size: Position counts its passes as epochs
   ShuffleOptions shuffle = {};     // with a seed
   bool seeded = true;              // one order in all branches: the user's seed, or the same in all epochs
-  uint64_t salt = 0;               // place among these stages: keeps apart shuffles that share a seed
+  uint64_t salt = 0;               // its number among these stages: keeps apart shuffles that share a seed
   int64_t rows = 1;                // source rows in a full element of the input
   int64_t partial_rows = 0;        // in a partial one; 0 where there is none
   int64_t input_size = 0;          // elements of the input per epoch, kInfinite or kUnknown
+  bool seekable = false;           // the input is over rows and seeks directly
 };
 
 struct Recipe {
@@ -67,7 +68,8 @@ struct Recipe {
 
   std::vector<OrderStage> order;
   std::vector<Level> levels;
-  int stages = 1;               // so far, the source included
+  int stages = 1;               // so far, the source included, and those of the datasets that it reads
+  uint64_t order_stages = 0;    // those that act on the order, likewise
   int64_t size = 0;             // elements per epoch, kInfinite or kUnknown
   int64_t partial_rows = 0;     // source rows in the partial last batch; 0 without one
   bool partial_is_last = true;  // the partial batch is the last of the epoch and occurs once
@@ -79,6 +81,14 @@ struct Recipe {
 
   const std::vector<Layout>& results() const { return levels.back().results(); }
 };
+
+/// Of a source that may be empty, as a shard may.
+std::shared_ptr<Recipe> recipe_over(std::shared_ptr<const RowSource> rows);
+std::shared_ptr<Recipe> recipe_over(std::shared_ptr<const StreamSource> stream);
+
+/// `dataset`, whose source reads a dataset of `input`, with the stages counted on from there: random maps and
+/// shuffles draw by these numbers.
+Dataset counted_on(const Recipe& input, const Dataset& dataset);
 
 /// A hash of everything that determines the elements and their order, except functions, which can't be
 /// compared.

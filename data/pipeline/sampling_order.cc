@@ -1,6 +1,7 @@
 #include "isochron/data/pipeline/sampling_order.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -263,7 +264,8 @@ class TruncatedOrder final : public OrderOver {
   int64_t elems_, left_ = 0;
 };
 
-/// For skip and shard: from element `first` on, the first `block` elements of every `group`.
+/// For skip and shard: from element `first` on, the first `block` elements of every `group`. What lies
+/// between is skipped by a seek where the input can seek, and otherwise read.
 class ShardedOrder final : public OrderOver {
  public:
   ShardedOrder(std::unique_ptr<SamplingOrder> input, int64_t first, int64_t block, int64_t group,
@@ -273,14 +275,18 @@ class ShardedOrder final : public OrderOver {
         block_(block),
         group_(group),
         input_size_(stage.input_size),
+        seekable_(stage.seekable),
         left_in_block_(block),
         passed_over_(static_cast<size_t>(stage.rows)) {}
   void restart(uint64_t epoch) override {
     input_->restart(epoch);
     to_pass_over_ = first_;
     left_in_block_ = block_;
+    epoch_ = epoch;
+    taken_ = 0;
   }
   int64_t next(int64_t* indices) override {
+    if (to_pass_over_ > 0 && seekable_ && taken_) seek(epoch_, *taken_);
     for (; to_pass_over_ > 0; --to_pass_over_) {
       throw_if_interrupted();
       const int64_t rows = input_->next(passed_over_.data());
@@ -288,6 +294,7 @@ class ShardedOrder final : public OrderOver {
       input_->drop(passed_over_.data(), rows);
     }
     const int64_t rows = input_->next(indices);
+    if (taken_) ++*taken_;
     if (--left_in_block_ == 0) {
       to_pass_over_ = group_ - block_;
       left_in_block_ = block_;
@@ -295,11 +302,13 @@ class ShardedOrder final : public OrderOver {
     return rows;
   }
   void seek(uint64_t epoch, int64_t position) override {
-    const int64_t groups = checked_mul(position / block_, group_, "dataset");
-    const int64_t at = checked_add(groups, first_ + position % block_, "dataset");
-    input_->seek(epoch, input_size_ == kInfinite ? at : std::min(at, input_size_));
+    const __int128 at = static_cast<__int128>(position / block_) * group_ + first_ + position % block_;
+    const int64_t end = input_size_ == kInfinite ? INT64_MAX : input_size_;
+    input_->seek(epoch, at < end ? static_cast<int64_t>(at) : end);
     to_pass_over_ = 0;
     left_in_block_ = block_ - position % block_;
+    epoch_ = epoch;
+    taken_ = position;
   }
   void save(StateWriter& state) const override {
     state.put(to_pass_over_);
@@ -309,11 +318,15 @@ class ShardedOrder final : public OrderOver {
   void restore(StateReader& state, uint64_t epoch) override {
     to_pass_over_ = state.get_between(0, std::max(first_, group_ - block_), "the elements to pass over");
     left_in_block_ = block_ > 1 ? state.get_between(1, block_, "the elements left of a block") : 1;
+    taken_.reset();
     input_->restore(state, epoch);
   }
 
  private:
   int64_t first_, block_, group_, input_size_;
+  bool seekable_;
+  uint64_t epoch_ = 0;
+  std::optional<int64_t> taken_;  // unknown after a restore
   int64_t to_pass_over_ = 0, left_in_block_;
   std::vector<int64_t> passed_over_;
 };

@@ -117,16 +117,18 @@ std::vector<int64_t> ShuffledOrder::held_after(int64_t draws) {
 
 void ShuffledOrder::seek(uint64_t epoch, int64_t position) {
   begin(epoch);
+  if (lengths_.size() < capacity_) grow(capacity_);
   const std::vector<int64_t> held = held_after(position);
   std::vector<size_t> by_place(held.size());
   std::iota(by_place.begin(), by_place.end(), size_t{0});
   std::ranges::sort(by_place, {}, [&](size_t i) { return held[i]; });
-  // Advancing over a few elements costs less than seeking.
-  constexpr int64_t kWalk = 16;
+  // Advancing over a few elements costs less than seeking, and over any number less than filling the buffers
+  // of the input again.
+  const int64_t walk = stage_.seekable ? 16 : INT64_MAX;
   std::vector<int64_t> walked_over(static_cast<size_t>(stage_.rows));
   int64_t at = -1;
   for (size_t i : by_place) {
-    if (at < 0 || held[i] - at > kWalk) {
+    if (at < 0 || held[i] - at > walk) {
       input_->seek(epoch, held[i]);
       at = held[i];
     }
@@ -165,15 +167,17 @@ void ShuffledOrder::restore(StateReader& state, uint64_t epoch) {
 
 int64_t PermutedOrder::next(int64_t* indices) {
   if (position_ == stage_.input_size) return 0;
-  input_->seek(epoch_, static_cast<int64_t>(order_(static_cast<uint64_t>(position_))));
+  input_->seek(*epoch_, static_cast<int64_t>(order_(static_cast<uint64_t>(position_))));
   const int64_t rows = input_->next(indices);
   ++position_;
   return rows;
 }
 
 void PermutedOrder::seek(uint64_t epoch, int64_t position) {
-  order_ = Permutation(static_cast<uint64_t>(stage_.input_size), stage_.shuffle.seed.value_or(0),
-                       shuffle_stream(stage_, epoch));
+  if (epoch_ != epoch) {
+    order_ = Permutation(static_cast<uint64_t>(stage_.input_size), stage_.shuffle.seed.value_or(0),
+                         shuffle_stream(stage_, epoch));
+  }
   epoch_ = epoch;
   position_ = position;
 }

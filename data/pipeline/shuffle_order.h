@@ -1,6 +1,7 @@
 // The two ways to shuffle: through a buffer, and by a permutation of the whole epoch.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "isochron/data/element/pipeline_memory.h"
@@ -98,7 +99,7 @@ class PermutedOrder final : public OrderOver {
  private:
   OrderStage stage_;
   Permutation order_;
-  uint64_t epoch_ = 0;
+  std::optional<uint64_t> epoch_;  // of `order_`
   int64_t position_ = 0;
 };
 

@@ -108,7 +108,8 @@ class UnbatchSource final : public OverInput {
         current_ = input_.advance();
         if (!current_) return false;
         at_ = 0;
-        for (int i = 1; i < current_->size(); ++i) {
+        for (int i = 0; i < current_->size(); ++i) {
+          require_contiguous(*current_, i, "unbatch");
           require((*current_)[i].extent(0) == (*current_)[0].extent(0), ErrorCode::kShapeMismatch, "unbatch",
                   "the tensors of a batch differ in their first extent: {}", current_->str());
         }

@@ -94,6 +94,7 @@ struct RecordFormat {
   using Reader = RecordReader;
   RecordReaderOptions options;
   std::vector<std::byte> record = {};
+  size_t parsed_bytes = 0;                       // that a parser keeps
   std::unique_ptr<ReadMemory> memory = nullptr;  // of `record`, which every stream has its own of
 
   RecordFormat(RecordReaderOptions read) : options(std::move(read)) {}
@@ -103,11 +104,11 @@ struct RecordFormat {
   std::unique_ptr<Reader> open(const std::filesystem::path& path) {
     memory.reset();
     memory = std::make_unique<ReadMemory>(path.native());
-    memory->hold(record.capacity());
+    memory->hold(record.capacity() + parsed_bytes);
     RecordReaderOptions with_memory = options;
     with_memory.before_growth = [this, asked = options.before_growth](size_t bytes) {
       if (asked) asked(bytes);
-      memory->hold(bytes);
+      memory->hold(bytes + parsed_bytes);
     };
     return std::make_unique<Reader>(path, with_memory);
   }
@@ -125,14 +126,25 @@ struct RecordFormat {
 struct ExampleFormat : RecordFormat {
   std::shared_ptr<const std::vector<FeatureSpec>> features;
   std::shared_ptr<ExampleParser> parser = nullptr;  // of one stream
+  size_t most_entry_bytes = 0;                      // of a record so far
 
   bool next(Reader& reader, const std::filesystem::path& path, ElementBuffer& buffer) {
     const uint64_t offset = reader.position();
     if (!reader.next(record)) return false;
-    if (!parser || parser.use_count() > 1) parser = std::make_shared<ExampleParser>(*features);
+    if (!parser || parser.use_count() > 1) {
+      parser = std::make_shared<ExampleParser>(*features);
+      parsed_bytes = most_entry_bytes = 0;
+    }
+    most_entry_bytes = std::max(most_entry_bytes, ExampleParser::most_bytes(record));
+    hold_parsed();
     parser->parse(record, {path.native(), offset});
+    hold_parsed();
     for (size_t i = 0; i < features->size(); ++i) write(i, buffer);
     return true;
+  }
+  void hold_parsed() {
+    parsed_bytes = most_entry_bytes + parser->int_bytes();
+    memory->hold(record.capacity() + parsed_bytes);
   }
   void add_to(Fingerprint& print) const {
     for (const FeatureSpec& feature : *features) {

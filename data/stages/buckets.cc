@@ -202,11 +202,7 @@ Dataset bucket_by_sequence_length(const Dataset& dataset, std::function<int64_t(
   }
   buckets->length = std::move(length);
   buckets->options = std::move(options);
-  const int number = buckets->number;
-  auto recipe =
-      std::make_shared<Recipe>(*Dataset(std::make_shared<BucketSource>(std::move(buckets))).recipe());
-  recipe->stages = number;
-  return Dataset(std::move(recipe));
+  return counted_on(*dataset.recipe(), Dataset(std::make_shared<BucketSource>(std::move(buckets))));
 }
 
 }  // namespace isochron::data

@@ -108,7 +108,7 @@ Dataset subset(const Dataset& dataset, std::vector<int64_t> rows) {
     require(row >= 0 && row < dataset.size(), ErrorCode::kOutOfRange, "subset", "row {} lies outside [0, {})",
             row, dataset.size());
   }
-  return Dataset(std::make_shared<SubsetRows>(dataset, std::move(rows)));
+  return counted_on(*dataset.recipe(), Dataset(std::make_shared<SubsetRows>(dataset, std::move(rows))));
 }
 
 Dataset sample_rows(const Dataset& dataset, const std::vector<double>& weights, int64_t count,
@@ -126,7 +126,7 @@ Dataset sample_rows(const Dataset& dataset, const std::vector<double>& weights, 
   }
   require(total > 0 && std::isfinite(total), ErrorCode::kInvalidArgument, kWhere,
           "the sum of the weights is {}, expected a finite number above 0", total);
-  return Dataset(std::make_shared<SampledRows>(dataset, weights, count, seed));
+  return counted_on(*dataset.recipe(), Dataset(std::make_shared<SampledRows>(dataset, weights, count, seed)));
 }
 
 std::vector<Fold> k_folds(int64_t rows, int64_t folds, std::optional<uint64_t> seed) {

@@ -366,20 +366,32 @@ std::vector<Layout> layouts_of(const Recipes& recipes) {
 
 int64_t larger(int64_t a, int64_t b) { return a == kAutotune || b == kAutotune ? kAutotune : std::max(a, b); }
 
+/// The number of the next stage that acts on the order behind all of them.
+uint64_t order_stages_of(const Recipes& recipes) {
+  uint64_t result = 0;
+  for (const auto& recipe : recipes) result = std::max(result, recipe->order_stages);
+  return result;
+}
+
 /// Made by threads as all that it is made of allow.
 Dataset over_rows(std::shared_ptr<const RowSource> rows, const Recipes& recipes) {
-  auto recipe = std::make_shared<Recipe>(*Dataset(std::move(rows)).recipe());
+  const std::shared_ptr<Recipe> recipe = recipe_over(std::move(rows));
+  recipe->order_stages = order_stages_of(recipes);
   recipe->deterministic = false;
   for (const auto& input : recipes) {
     recipe->prefetch_elems = larger(recipe->prefetch_elems, input->prefetch_elems);
     recipe->workers = larger(recipe->workers, input->workers);
     recipe->deterministic |= input->deterministic;
   }
-  return Dataset(std::move(recipe));
+  return Dataset(recipe);
 }
 
-Dataset over_stream(std::vector<Layout> layouts, int64_t size, uint64_t fingerprint, OpenedBy::Open open) {
-  return Dataset(std::make_shared<OpenedBy>(std::move(layouts), size, fingerprint, std::move(open)));
+Dataset over_stream(std::vector<Layout> layouts, int64_t size, uint64_t fingerprint, const Recipes& recipes,
+                    OpenedBy::Open open) {
+  const std::shared_ptr<Recipe> recipe =
+      recipe_over(std::make_shared<OpenedBy>(std::move(layouts), size, fingerprint, std::move(open)));
+  recipe->order_stages = order_stages_of(recipes);
+  return Dataset(recipe);
 }
 
 }  // namespace
@@ -414,7 +426,7 @@ Dataset zip(std::initializer_list<std::pair<std::string_view, Dataset>> datasets
   if (all_rows(recipes)) return over_rows(std::make_shared<ZipRows>(recipes, std::move(full)), recipes);
   std::vector<Layout> layouts = {std::move(full)};
   if (last.specs != layouts[0].specs) layouts.push_back(std::move(last));
-  return over_stream(std::move(layouts), size, fingerprint_of("zip", recipes),
+  return over_stream(std::move(layouts), size, fingerprint_of("zip", recipes), recipes,
                      [recipes](const auto&) { return std::make_unique<ZipStream>(recipes); });
 }
 
@@ -431,7 +443,7 @@ Dataset concatenate(const Dataset& first, const Dataset& second) {
   const int64_t size = known                        ? first.size() + second.size()
                        : second.size() == kInfinite ? kInfinite
                                                     : kUnknown;
-  return over_stream(layouts_of(recipes), size, fingerprint_of("concatenate", recipes),
+  return over_stream(layouts_of(recipes), size, fingerprint_of("concatenate", recipes), recipes,
                      [recipes](const auto&) { return std::make_unique<ConcatenatedStream>(recipes); });
 }
 
@@ -467,7 +479,7 @@ Dataset sample_from_datasets(const std::vector<Dataset>& datasets, const std::ve
   print.add(fingerprint_of("sample", recipes)).add(seed);
   print.add(static_cast<uint64_t>(options.stop_on_empty_dataset));
   for (double weight : weights) print.add(std::bit_cast<uint64_t>(weight));
-  return over_stream(layouts_of(recipes), size, print.value(),
+  return over_stream(layouts_of(recipes), size, print.value(), recipes,
                      [=, stop = options.stop_on_empty_dataset](const auto&) {
                        const uint64_t own_seed = seed_in_branch(seed, seeded, BranchScope::current());
                        return std::make_unique<SampledStream>(recipes, weights, own_seed, stop);
@@ -484,7 +496,7 @@ Dataset from_generator(std::vector<std::string> names, Signature signature,
   Element checked;  // refuses repeated and too many
   for (const std::string& name : names) checked.add(name, Tensor());
   return over_stream({{std::move(names), std::move(signature)}}, kUnknown,
-                     Fingerprint().add("generator").value(),
+                     Fingerprint().add("generator").value(), {},
                      [make = std::move(make)](const std::vector<Layout>& layouts) {
                        return std::make_unique<GeneratorStream>(layouts[0], make);
                      });

@@ -480,10 +480,14 @@ void CapturedFunction::prepare(const Signature& signature) {
   add(signature);
   // The trace may have changed settings that earlier ones have read, such as which parameters take part in
   // updates, and so may the new traces of those.
-  for (size_t round = 0; round < held.size(); ++round) {
+  bool added = true;
+  for (size_t round = 0; added && round < held.size(); ++round) {
+    added = false;
     for (const Signature& earlier : held) {
       const auto [there, holds] = state_of(earlier);
-      if (there && !holds) add(earlier);
+      if (!there || holds) continue;
+      add(earlier);
+      added = true;
     }
   }
 }

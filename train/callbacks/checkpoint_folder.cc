@@ -32,7 +32,14 @@ bool too_wide(std::string_view name_template) {
   return false;
 }
 
-void note_damaged(const std::filesystem::path& path, const std::exception& error) {
+/// Only damage is a reason to go on with an older checkpoint, or with none: a file that can't be read now may
+/// be intact, and the new run would overwrite it.
+void skip_if_damaged(const std::filesystem::path& path, const Error& error) {
+  std::error_code failed;
+  const bool unread = error.code() == ErrorCode::kIo || error.code() == ErrorCode::kOutOfMemory;
+  require(!unread || !std::filesystem::exists(path, failed), error.code(), path.string(),
+          "this checkpoint can't be read ({}); make it readable, or move it away to resume from an older one",
+          error.text());
   emit({EventKind::kNotice, path.filename().string(),
         fmt::format("the checkpoint {} is skipped: {}", path.string(), error.what())});
 }
@@ -68,7 +75,10 @@ std::filesystem::path checkpoint_path(const std::filesystem::path& name_template
 std::optional<FoundCheckpoint> newest_checkpoint(const std::filesystem::path& folder) {
   namespace fs = std::filesystem;
   std::error_code failed;
-  if (!fs::exists(folder, failed)) return std::nullopt;
+  if (!fs::exists(folder, failed)) {
+    require(!failed, ErrorCode::kIo, folder.string(), "cannot read the folder: {}", failed.message());
+    return std::nullopt;
+  }
   std::vector<FoundCheckpoint> candidates;
   fs::directory_iterator at(folder, failed);
   require(!failed, ErrorCode::kIo, folder.string(), "cannot read the folder: {}", failed.message());
@@ -78,7 +88,7 @@ std::optional<FoundCheckpoint> newest_checkpoint(const std::filesystem::path& fo
     try {
       // Weights in the same folder aren't checkpoints of a run, and no reason for a warning.
       const nn::SafetensorsFile file(at->path());
-      if (file.metadata().empty()) continue;
+      if (!file.metadata().contains(kCheckpointKey)) continue;
       opened = true;
       const Checkpoint checkpoint(at->path());
       RunDocument document = RunDocument::parse(checkpoint.document(), at->path().string());
@@ -86,12 +96,12 @@ std::optional<FoundCheckpoint> newest_checkpoint(const std::filesystem::path& fo
     } catch (const Error& error) {
       // A checkpoint of another version is intact: starting a new run next to it would lose its run.
       if (opened && error.code() == ErrorCode::kUnsupported) throw;
-      note_damaged(at->path(), error);
+      skip_if_damaged(at->path(), error);
     }
   }
   std::sort(candidates.begin(), candidates.end(), [](const FoundCheckpoint& a, const FoundCheckpoint& b) {
     const auto rank = [](const FoundCheckpoint& c) {
-      return std::tuple(c.document.total_steps, c.document.epoch_done);
+      return std::tuple(c.document.epoch, c.document.epoch_done, c.document.step, c.document.total_steps);
     };
     return rank(a) != rank(b) ? rank(a) > rank(b) : a.path > b.path;
   });
@@ -100,7 +110,7 @@ std::optional<FoundCheckpoint> newest_checkpoint(const std::filesystem::path& fo
       Checkpoint(candidate.path).verify();
       return std::move(candidate);
     } catch (const Error& error) {
-      note_damaged(candidate.path, error);
+      skip_if_damaged(candidate.path, error);
     }
   }
   return std::nullopt;

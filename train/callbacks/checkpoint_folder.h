@@ -22,10 +22,11 @@ struct FoundCheckpoint {
   std::filesystem::path path;
   RunDocument document;
 };
-/// The newest complete checkpoint directly in `folder`: the one with the most steps among those whose
-/// checksums all match. Damaged files are skipped with an event kNotice each. Files with only weights, and
-/// other files, are skipped silently. nullopt if there is none, or no folder. Throws kIo for a folder that
-/// can't be read, and kUnsupported for a checkpoint of another version in it.
+/// The newest complete checkpoint directly in `folder`: the one of the latest epoch and step among those
+/// whose checksums all match. Damaged files are skipped with an event kNotice each. Files with only weights,
+/// and other files, are skipped silently. nullopt if there is none, or no folder. Throws kIo for a folder or
+/// a checkpoint that can't be read, kOutOfMemory for one that there is no memory to read, and kUnsupported
+/// for one of another version.
 std::optional<FoundCheckpoint> newest_checkpoint(const std::filesystem::path& folder);
 
 }  // namespace isochron::train

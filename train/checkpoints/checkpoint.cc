@@ -12,7 +12,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr const char* kVersionKey = "isochron.checkpoint";
 constexpr const char* kVersion = "4";
 constexpr const char* kDocumentKey = "isochron.document";
 constexpr const char* kDocumentChecksumKey = "isochron.document.crc32c";
@@ -101,7 +100,7 @@ void save_checkpoint(const std::filesystem::path& path, const NamedVariables& va
     fail(ErrorCode::kInvalidArgument, "save_checkpoint", "names must be UTF-8");
   }
   nn::write_safetensors(path, sources,
-                        {{kVersionKey, kVersion},
+                        {{kCheckpointKey, kVersion},
                          {kDocumentKey, document},
                          {kDocumentChecksumKey, fmt::format("{}", checksum(document))},
                          {kChecksumsKey, list}},
@@ -125,7 +124,7 @@ void check_names(const NamedVariables& variables) {
 
 Checkpoint::Checkpoint(const std::filesystem::path& path) : path_(path), file_(path) {
   const std::string where = path.string();
-  const std::string& version = metadata_of(file_, kVersionKey, where);
+  const std::string& version = metadata_of(file_, kCheckpointKey, where);
   require(version == kVersion, ErrorCode::kUnsupported, where,
           "is a checkpoint of version '{}'; this library reads version {}", version.substr(0, 20), kVersion);
   document_ = metadata_of(file_, kDocumentKey, where);

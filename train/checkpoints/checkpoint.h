@@ -27,6 +27,9 @@ using NamedVariables = nn::Module::NamedVariables;
 /// Any bytes, each under a name; in the file the tensor "isochron.blob/NAME".
 using NamedBlobs = std::map<std::string, std::string>;
 
+/// In the metadata of every checkpoint.
+inline constexpr const char* kCheckpointKey = "isochron.checkpoint";
+
 /// The parameters and buffers of `model` built so far, each once, under their paths.
 NamedVariables weights_of(nn::Module& model);
 /// The slots and states that `optimizer` has made so far, below "optimizer/"; names that occur twice get a

@@ -98,7 +98,8 @@ void BatchPlan::prepare(data::Dataset& dataset) {
               names_[static_cast<size_t>(chosen_.value())][i], signature_str(signature));
     }
   }
-  captured_.keep_at_least(captured_.plan_count() + signatures.size());
+  // Those of this dataset, as many of another one, and some of others, but not of all that there ever were.
+  captured_.keep_at_least(2 * signatures.size() + CaptureOptions().max_plans);
   for (const Signature& signature : signatures) captured_.prepare(signature);
   dataset.pin_memory(device_);
 }

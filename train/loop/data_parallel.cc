@@ -270,6 +270,10 @@ void DataParallel::before_step(int64_t phase) const { draw_from(group_.rank() * 
 
 void DataParallel::after_step(int64_t phase) {
   if (phase == 0) first_draw_ += group_batches();
+  seek_draws(phase);
+}
+
+void DataParallel::seek_draws(int64_t phase) const {
   draw_from(phase == 0 ? 0 : group_.rank() * block_ + phase);
 }
 

@@ -82,6 +82,8 @@ class DataParallel {
   void before_step(int64_t phase) const;
   /// Call this after the step; `phase` is 0 if the step has updated the parameters.
   void after_step(int64_t phase);
+  /// Goes back to the draws of the next step, batch number `phase`, whatever was drawn since the last one.
+  void seek_draws(int64_t phase) const;
   /// Takes part in an update for which this rank has no batch.
   void update_without_batch();
 

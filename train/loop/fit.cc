@@ -138,7 +138,7 @@ History Trainer::Fit::run() {
 }
 
 void Trainer::Fit::watch_numbers() {
-  if (!trainer_.functions_.weights || (!options_.trace_not_finite && options_.callbacks.empty())) return;
+  if (!trainer_.functions_.weights) return;
   if (epoch_done_) trainer_.reset_tallies();  // of an earlier fit
   numerics_.watch(variables());
   if (!options_.trace_not_finite) return;
@@ -473,6 +473,7 @@ void Trainer::Fit::end_epoch() {
   if (numerics_.snapshot_due() || (last && numerics_.keeps_snapshots())) numerics_.take_snapshot();
   half_done_ = "the end of an epoch";
   merge_averages();
+  if (last && !numerics_.keeps_snapshots()) numerics_.look_at_variables();
   if (run_.ranks > 1) {
     const OptionalPhase phase(recorder_, Phase::kCheckpoint);
     parallel_->compare_weights(weights(), run_.epoch);
@@ -493,7 +494,8 @@ void Trainer::Fit::end_epoch() {
 }
 
 void Trainer::Fit::save(SavePoint point) {
-  std::optional<DataParallel::Merged> merged;  // what is saved is of all ranks
+  if (parallel_ != nullptr) parallel_->seek_draws(summed_);  // callbacks and the validation may have drawn
+  std::optional<DataParallel::Merged> merged;                // what is saved is of all ranks
   if (run_.ranks > 1 && (point != SavePoint::kStep || callbacks_.due_at_step())) {
     if (point != SavePoint::kEpoch) merge_averages();  // else they are
     merged.emplace(*parallel_, tallies(), "results for a checkpoint");

@@ -16,6 +16,7 @@
 #include "isochron/apps/analyze/times/time_units.h"
 #include "isochron/apps/analyze/times/written_times.h"
 #include "isochron/core/base/error.h"
+#include "isochron/core/text/encoding.h"
 #include "isochron/core/text/terminal_text.h"
 
 namespace isochron::apps {
@@ -26,6 +27,7 @@ constexpr size_t kLongestLabel = 200;  // bytes that are used
 double scale_of(char suffix) {
   switch (suffix) {
     case 'k':
+    case 'K':  // Ultralytics
       return 1e3;
     case 'M':
       return 1e6;
@@ -79,11 +81,11 @@ int64_t first_number(std::string_view label) {
 /// Whether tqdm has scaled a rate: "1.11kit/s". A unit may also begin like a prefix: "keys/s".
 bool is_scaled_unit(std::string_view unit) {
   static const RE2 scaled(
-      "[kMGT](?:it|B|b|tok|tokens?|samples?|ex|examples?|imgs?|images?|frames?|rows?|steps?)/s");
+      "[kKMGT](?:it|B|b|tok|tokens?|samples?|ex|examples?|imgs?|images?|frames?|rows?|steps?)/s");
   return RE2::FullMatch(re2::StringPiece(unit.data(), unit.size()), scaled);
 }
 
-bool is_scaled(std::string_view count) { return count.find_first_of(".kMGT") != std::string_view::npos; }
+bool is_scaled(std::string_view count) { return count.find_first_of(".kKMGT") != std::string_view::npos; }
 
 /// Sets the time of one step (or other unit of work) from a number and its unit as written. If tqdm scales a
 /// bar's counts, the first letter of the unit belongs to the number.
@@ -103,6 +105,7 @@ void read_value(LogMatch& match, const WrittenTime& value, std::string_view unit
   const double ns = value.ns ? *value.ns : found->time_ns(*number * scale);
   if (!(ns > 0 && ns < 0x1p62)) return;
   match.ns = ns;
+  match.per_step = found && (found->rate || !found->of.empty());
   match.resolution = value.ns ? value.resolution : written_resolution(value.number);
   match.unit = value.ns ? value.unit_ns : found->time_ns(scale);
 }
@@ -148,7 +151,8 @@ std::span<const LogFormat> log_formats() {
       {.name = "lightning",
        .program = "Lightning",
        .expressions =
-           {R"(^(?P<label>.*?):?\s+\d+%\|[^|]*\|\s*@done/@total \[[\d:]+<[^,\]]*, *@value@rate[^\]]*\bv_num=)"},
+           {R"(^(?P<label>.*?):?\s+\d+%\|[^|]*\|\s*@done/@total \[[\d:]+<[^,\]]*, *@value@rate[^\]]*\bv_num=)",
+            R"(^(?P<label>.*?):?\s+\|[^|]*\|\s*@done/\? \[[\d:]+<[^,\]]*, *@value@rate)"},  // no end is known
        .averaging = Averaging::kBarSoFar,
        .bar_ends_with_mean = true,
        .separators = ","},
@@ -264,8 +268,8 @@ namespace {
 /// An expression with its placeholder words replaced by what they stand for.
 std::string spelled_out(std::string_view expression) {
   constexpr std::pair<std::string_view, std::string_view> kWords[] = {
-      {"@done", R"((?P<done>\d+(?:,\d{3})*(?:\.\d+)?[kMGT]?))"},
-      {"@total", R"((?P<total>\d+(?:,\d{3})*(?:\.\d+)?[kMGT]?))"},
+      {"@done", R"((?P<done>\d+(?:,\d{3})*(?:\.\d+)?[kKMGT]?))"},
+      {"@total", R"((?P<total>\d+(?:,\d{3})*(?:\.\d+)?[kKMGT]?))"},
       {"@counter", R"(\d+(?:[,_]\d{3})*)"},
       {"@count", R"((?P<count>\d+(?:[,_]\d{3})*))"},
       {"@value", R"((?P<value>\d+(?:[,_]\d{3})*(?:\.\d+)?(?:[eE][-+]?\d+)?|\?))"},
@@ -273,7 +277,7 @@ std::string spelled_out(std::string_view expression) {
       {"@thing", R"((?P<of>epoch|step|iter|iteration|batch))"},
       {"@time", R"((?P<unit>ns|us|µs|ms|msec|s|secs?|seconds?|mins?|minutes?|h|hrs?|hours?))"},
       {"@speed", R"((?P<unit>(?:ns|us|µs|ms|s|sec)/(?:epoch|step|it|iter|iteration|batch)|)"
-                 R"((?:it|iter|iterations|steps|batches)/s(?:ec)?))"},
+                 R"((?:it|iters?|iterations?|steps?|batch|batches)/s(?:ec)?))"},
       {"@per_second",
        R"(\b(?:(?:global_)?steps?|it|iters?|iterations|updates|batches)(?:_per_|/)s(?:ec(?:ond)?)?\s*[=:])"},
       {"@end", R"((?:$|[\s,;|.)\]]))"}};
@@ -347,14 +351,17 @@ LogMatcher::LogMatcher(std::string_view format) {
 
 namespace {
 
-/// Sets the numbers of a line's epoch, step and batch, and the last of them as what is timed.
+/// Sets the numbers of a line's epoch, step and batch, and the last of them as what is timed; an epoch is
+/// only if the line has no other.
 void read_counters(LogMatch& match, std::string_view line) {
   constexpr size_t kMost = 3;
   static const RE2 counter(spelled_out(R"((?i)\b@thing\b\W{0,8}(@counter))"));
   re2::StringPiece rest(line.data(), line.size()), thing, digits;
   while (match.counters.size() < kMost && RE2::FindAndConsume(&rest, counter, &thing, &digits)) {
+    const bool epoch = in_lower_case({thing.data(), thing.size()}) == "epoch";
+    if (match.counters.empty()) match.counts_epochs = epoch;
     match.counters.push_back(first_number({digits.data(), digits.size()}));
-    match.of = std::string(thing);
+    if (match.counters.size() == 1 || !epoch) match.of = std::string(thing);
   }
 }
 
@@ -371,9 +378,14 @@ std::string_view name_before(std::string_view between) {
 /// one's label has all words of the line before it; the others' have the words before the counter, and the
 /// last ones before the time.
 std::vector<LogMatch> times_after(std::string_view counter, std::string_view line, const LogMatch& like) {
-  constexpr size_t kMost = 8;
-  static const RE2 with_unit(
-      spelled_out(R"((?i)(?:^|[^\w.])@value\s*(?:@time(?:/\w+)?@end|(?-i:[hm])\s*\d))"));
+  constexpr size_t kMost = 8, kMostLookedAt = 64;
+  static const RE2 with_unit(spelled_out(  // perhaps with its spread
+      R"((?i)(?:^|[^\w.])@value\s*(?:(?:±|\+/?-)\s*[\d.]+\s*)?(?:@time(?:/\w+)?@end|(?-i:[hm])\s*\d))"));
+  static const RE2 of_several(
+      R"(\d(?:/|-|–|—|\.\.)$|\d\s+of\s+$)");        // before the last of "100.1/115.0/900.2 ms"
+  static const RE2 total(R"(^\s*(?:/|of)\s*\d+)");  // of the counter
+  static const RE2 estimate(
+      R"((?i)^\W{0,3}(?:left|remain\w*|to go|eta|elapsed|so far)\s*(?:$|[,;)|\]]))");  // behind a time
   static const RE2 rate(spelled_out(R"((?i)@per_second\s*@value\b)"));
   static const RE2 unlike(  // what isn't the time that something took
       R"((?i)(?:^|[\W_])(?:eta|elapsed|remain\w*|left|avg|average|mean|median|best|min|max|est\w*|limit|timeout|next)(?:$|[\W_]))");
@@ -388,7 +400,7 @@ std::vector<LogMatch> times_after(std::string_view counter, std::string_view lin
     return default_unit.empty() ? RE2::FindAndConsume(&rest, with_unit, &value, &unit)
                                 : RE2::FindAndConsume(&rest, rate, &value);
   };
-  while (matches.size() < kMost && find()) {
+  for (size_t looked_at = 0; matches.size() < kMost && looked_at < kMostLookedAt && find(); ++looked_at) {
     const std::string_view number(value.data(), value.size());
     const bool first = matches.empty();
     const auto time = written_time(line, number, first ? counter : std::string_view(), format);
@@ -399,6 +411,10 @@ std::vector<LogMatch> times_after(std::string_view counter, std::string_view lin
     rest = {behind, static_cast<size_t>(line.data() + line.size() - behind)};
     const std::string_view name = name_before(between);
     if (RE2::PartialMatch(re2::StringPiece(name.data(), name.size()), unlike)) continue;
+    re2::StringPiece before(between.data(), between.size());
+    RE2::Consume(&before, total);
+    const bool other = RE2::PartialMatch(before, of_several) || RE2::PartialMatch(rest, estimate);
+    if (other && time->refusal.empty()) continue;
     if (!first && (!time->refusal.empty() || name.empty())) continue;
     LogMatch match = like;
     const std::string words = words_of(name);
@@ -455,7 +471,9 @@ std::vector<LogMatch> LogMatcher::Expression::match(std::string_view line) const
     if (!known.default_unit.empty()) return times_after(line.substr(0, 0), line, match);
     std::vector<LogMatch> matches;
     // "step 5,123 ms" may be step 5 and 123 ms.
-    for (std::string_view count = text(kCount); matches.empty() && !count.empty();) {
+    constexpr int kMostReadings = 4;
+    std::string_view count = text(kCount);
+    for (int reading = 0; reading < kMostReadings && matches.empty() && !count.empty(); ++reading) {
       matches = times_after(count, line, match);
       const size_t separator = count.find_last_of(",_");
       count = count.substr(0, separator == std::string_view::npos ? 0 : separator);

@@ -81,6 +81,19 @@ bool is_setting(const LogPhase& phase) {
          std::ranges::all_of(phase.ns, [&](double ns) { return ns == phase.ns[0]; });
 }
 
+/// Whether the differences between the times of `phase` are the times of `other`: "epoch time 5 s, total time
+/// 25 s".
+bool adds_up(const LogPhase& phase, const LogPhase& other) {
+  constexpr size_t kFewest = 3;
+  if (phase.ns.size() != other.ns.size() || phase.ns.size() < kFewest) return false;
+  const double rounding = phase.resolution_ns + other.resolution_ns;
+  for (size_t i = 1; i < phase.ns.size(); ++i) {
+    const double step = phase.ns[i] - phase.ns[i - 1];
+    if (step <= 0 || std::fabs(step - other.ns[i]) > rounding) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 /// A bar belongs to the phase of the heading above it. A second bar below the same heading is evaluation.
@@ -127,7 +140,8 @@ bool LogPhases::starts_bar(const Gathered& phase, const LogMatch& match, int64_t
   const double back = phase.done - match.done;
   if (phase.done < 0 || (back > 0.5 * phase.done && back > kAlike * match.total)) return true;
   // Another bar, of which only the end was logged. Otherwise it is the same bar, drawn again.
-  const bool another = match.number >= 0 ? match.number != phase.number : line != phase.line;
+  const bool numbered = match.number >= 0 && (match.number != phase.number || phase.shows_parts);
+  const bool another = numbered ? match.number != phase.number : line != phase.line;
   return another && is_full(match) && phase.full_line != 0 && !phase.shows_starts;
 }
 
@@ -170,13 +184,15 @@ void LogPhases::add(const LogMatch& found, int64_t line, const std::string& wher
   phase->number = match.number;
   phase->line = line;
   if (match.done == 0) phase->shows_starts = true;
+  if (bar && !is_full(match)) phase->shows_parts = true;
   if (!match.ns) {
     phase->without_time += match.done != 0;
     return;
   }
   if (!bar) {
     phase->ns.push_back(*match.ns);
-    if (!match.counters.empty()) phase->places.push_back({line, match.counters});
+    if (!match.counters.empty()) phase->places.push_back({line, match.counters, match.counts_epochs});
+    phase->per_step = match.per_step;
   }
   if (bar && !update_bar(*phase, match, line)) return;
   phase->last_digits.add(match.resolution, *match.ns, match.unit);
@@ -223,6 +239,17 @@ LogPhases::Gathered LogPhases::merged(const Gathered& one, const Gathered& other
   return result;
 }
 
+/// How many steps a line usually stands for, where only every so many are logged.
+double LogPhases::steps_between(const Gathered& one) {
+  std::vector<double> gaps;
+  for (size_t i = 1; i < one.places.size(); ++i) {
+    const std::vector<int64_t>&now = one.places[i].counters, &before = one.places[i - 1].counters;
+    if (now.size() != before.size() || !std::equal(now.begin(), now.end() - 1, before.begin())) continue;
+    if (now.back() > before.back()) gaps.push_back(static_cast<double>(now.back() - before.back()));
+  }
+  return gaps.empty() ? 1 : observe::median(gaps);
+}
+
 LogPhase LogPhases::finished(const Gathered& one) {
   const LogFormat& format = log_formats()[one.format];
   const std::string unnamed = one.bars.empty() ? thing_of(one.of) : "bar";
@@ -235,7 +262,13 @@ LogPhase LogPhases::finished(const Gathered& one) {
   phase.resolution_ns = one.last_digits.ns();
   if (one.bars.empty()) {
     phase.steps = static_cast<double>(one.ns.size());
-    phase.total_ns = std::accumulate(one.ns.begin(), one.ns.end(), 0.0);
+    phase.total_ns =
+        std::accumulate(one.ns.begin(), one.ns.end(), 0.0) * (one.per_step ? steps_between(one) : 1);
+    for (size_t i = 1; i < one.places.size(); ++i) {
+      const Place &place = one.places[i], &before = one.places[i - 1];
+      if (!place.counts_epochs || !before.counts_epochs || place.counters >= before.counters) continue;
+      if (phase.runs_again++ == 0) phase.again_line = place.line;
+    }
     return phase;
   }
   std::vector<double> ends;
@@ -277,11 +310,17 @@ std::vector<LogPhase> LogPhases::phases() const {
 }
 
 size_t main_phase(const std::vector<LogPhase>& phases) {
+  constexpr size_t kFew = 5;  // values, with which nothing can be said
+  const auto is_short = [](const LogPhase& phase) { return phase.ns.size() < kFew; };
+  const bool all_short = std::ranges::all_of(phases, is_short);
   std::vector<size_t> candidates;
   for (size_t i = 0; i < phases.size(); ++i) {
-    const bool outer = std::ranges::any_of(
-        phases, [&](const LogPhase& other) { return &other != &phases[i] && holds(phases[i], other); });
-    if (!outer && !is_setting(phases[i]) && !look_elapsed(phases[i].ns)) candidates.push_back(i);
+    const bool outer = std::ranges::any_of(phases, [&](const LogPhase& other) {
+      return &other != &phases[i] && (holds(phases[i], other) || adds_up(phases[i], other));
+    });
+    if (!outer && (all_short || !is_short(phases[i])) && !is_setting(phases[i]) &&
+        !look_elapsed(phases[i].ns))
+      candidates.push_back(i);
   }
   if (candidates.empty()) {
     candidates.resize(phases.size());

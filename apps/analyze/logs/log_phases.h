@@ -29,6 +29,8 @@ struct LogPhase {
   double total_ns = 0;          // what its steps took, together
   double resolution_ns = 0;     // of a value as it is written
   int64_t without_time = 0;     // updates with a time of 0, or with none after the bar began
+  int64_t runs_again = 0;       // how often the epochs are counted anew
+  int64_t again_line = 0;       // and where first
 };
 
 /// Gathers the updates of a log.
@@ -52,6 +54,7 @@ class LogPhases {
   struct Place {
     int64_t line = 0;
     std::vector<int64_t> counters = {};
+    bool counts_epochs = false;
   };
   struct Bar {
     size_t last = 0;  // its latest in `ns`
@@ -68,6 +71,8 @@ class LogPhases {
     std::vector<Bar> bars = {};     // those that show a time
     bool starts = true;             // the next time is the first of a bar
     bool shows_starts = false;      // bars are shown before their first step, too
+    bool shows_parts = false;       // and before their end
+    bool per_step = false;          // the times of lines are of a step each
     double done = -1;               // of the present bar
     int64_t number = -1, line = 0;  // of the latest update
     int64_t full_line = 0;          // line where the present bar was first full; 0: not yet
@@ -89,6 +94,7 @@ class LogPhases {
   static bool comes_first(const Gathered& one, size_t i, const Gathered& other, size_t j);
   static bool count_together(const Gathered& one, const Gathered& other);
   static Gathered merged(const Gathered& one, const Gathered& other);
+  static double steps_between(const Gathered& one);
   static LogPhase finished(const Gathered& gathered);
 
   size_t most_times_;
@@ -98,9 +104,10 @@ class LogPhases {
   std::map<size_t, Heading> headings_;  // by format
 };
 
-/// The index of the phase that took most of the time. If every step of that phase contains a whole bar of
-/// another phase, the index of the other one. Phases whose times look elapsed, or are all the same, are the
-/// last to be taken. `phases` isn't empty.
+/// The index of the phase that took most of the time, as far as the lines tell. If every step of that phase
+/// contains a whole bar of another phase, or its times are the running total of another one's, the index of
+/// the other one. Phases whose times look elapsed, or are all the same, are the last to be taken, and so are
+/// those of fewer than five values. `phases` isn't empty.
 size_t main_phase(const std::vector<LogPhase>& phases);
 
 }  // namespace isochron::apps

@@ -15,6 +15,7 @@
 #include "isochron/apps/analyze/times/fields.h"
 #include "isochron/apps/analyze/times/log_reader.h"
 #include "isochron/core/base/error.h"
+#include "isochron/core/text/count_text.h"
 #include "isochron/core/text/terminal_text.h"
 #include "isochron/observe/statistics/statistics.h"
 
@@ -95,6 +96,10 @@ IterationTimes times_of_phase(LogPhase phase) {
     times.notes.emplace_back(
         "each value is an average over the latest steps, so neighboring values share steps");
   if (!format.note.empty()) times.notes.emplace_back(format.note);
+  if (phase.runs_again > 0)
+    times.notes.push_back(
+        fmt::format("the epochs are counted anew {}, first in line {}: does the log hold several runs?",
+                    count_text(phase.runs_again, "time"), phase.again_line));
   if (phase.without_time > 0)
     times.notes.push_back(fmt::format("left out: {} updates that show no time", phase.without_time));
   times.series.push_back({"", std::move(phase.ns)});

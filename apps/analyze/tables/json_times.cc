@@ -89,7 +89,9 @@ IterationTimes times_of_json(InputStream& stream, const TimesOptions& options) {
     if (!rows) {
       first_keys = keys_of(*object);
       require(!options.column.empty(), ErrorCode::kInvalidArgument, where,
-              "is JSON Lines with the keys {}; name the one with the times with --column",
+              "is JSON Lines with the keys {}; name the one with the times with --column, or, if the times "
+              "are in the "
+              "text of one, give a regular expression with --pattern",
               names_text(first_keys));
       const std::optional<size_t> rank = column_called_rank(first_keys);
       if (options.rank.empty() && rank) unasked = first_keys[*rank];

@@ -60,6 +60,8 @@ const std::vector<ResumedChain>& chains() {
       {"batches", [] { return rows(11).batch(4); }},
       {"shuffled", [] { return rows(60).shuffle(7, {.seed = 3}).batch(4); }},
       {"shuffled whole", [] { return rows(60).shuffle(60, {.seed = 3}).batch(4); }},
+      {"shuffled in a buffer larger than the rows of a pass",
+       [] { return rows(700).repeat().shuffle(1500, {.seed = 3}).take(40).batch(4); }},
       {"shuffled twice", [] { return rows(40).shuffle(9).shuffle(5, {.seed = 8}).batch(3); }},
       {"permuted", [] { return rows(5000).shuffle(5000).batch(700); }},
       {"permuted batches", [] { return rows(10000).batch(2).shuffle(5000).batch(900); }},

@@ -2,7 +2,10 @@
 // can be resumed with another number of shards.
 #include <gmock/gmock.h>
 
+#include <cstring>
+
 #include "data/pipeline/small_datasets.h"
+#include "isochron/data/element/source.h"
 #include "isochron/data/pipeline/dataset.h"
 #include "support/expect_error.h"
 
@@ -16,6 +19,20 @@ using Elements = std::vector<std::vector<double>>;
 
 struct Shards {
   int64_t shards, block;
+};
+
+/// More rows than could be counted.
+class ManyRows final : public RowSource {
+ public:
+  static constexpr int64_t kRows = int64_t{1} << 50;
+  const Layout& layout() const override { return layout_; }
+  int64_t rows() const override { return kRows; }
+  void read(const Position& position, std::span<std::byte* const> into) const override {
+    std::memcpy(into[0], &position.row, sizeof(position.row));
+  }
+
+ private:
+  Layout layout_{{"x"}, {spec_of(DType::kI64, {})}};
 };
 
 bool every_one(const Element&) { return true; }
@@ -156,6 +173,9 @@ TEST(Shard, MayBeEmpty) {
       none.repeat(),
       none.shuffle(5).take(2),
       none.shard(2, 0, 2),
+      none.skip(0),
+      zip({{"a", rows(3).shard(4, 3)}, {"b", rows(5)}}),
+      concatenate(none, none),
       none.filter(every_one),
       rows(9000).shuffle(9000).batch(3000).shard(4, 3),
       rows(3).filter(every_one).shard(4, 3),
@@ -167,7 +187,7 @@ TEST(Shard, MayBeEmpty) {
     for (int epoch = 0; epoch < 3; ++epoch) EXPECT_THAT(epoch_of(dataset), IsEmpty());
     EXPECT_EQ(second.resume(dataset.state()), std::default_sentinel);
     EXPECT_THAT(epoch_of(second), IsEmpty());
-    if (i < 10) {
+    if (i < 13) {
       EXPECT_EQ(dataset.size(), 0);
     }
   }
@@ -320,6 +340,34 @@ TEST(ShardState, OverAStreamBelongsToItsShard) {
     EXPECT_ERROR(dataset.shard(2, 0, 2).resume(state_after(unsharded, 4)), ErrorCode::kInvalidArgument,
                  "got a state of no shard");
   }
+}
+
+TEST(Shards, WhatTheyLeaveOutTakesNoTime) {
+  const Dataset many(std::make_shared<ManyRows>());
+  constexpr int64_t kShards = int64_t{1} << 40, kLeft = ManyRows::kRows / kShards;
+  Dataset shard = many.shard(kShards, 3);
+  EXPECT_EQ(shard.size(), kLeft);
+  int64_t expected = 3;
+  for (const Element& element : shard) {
+    EXPECT_EQ(value(element), expected);
+    expected += kShards;
+  }
+  EXPECT_EQ(expected, 3 + kLeft * kShards);
+  EXPECT_THAT(numbers_of(many.skip(ManyRows::kRows - 2)),
+              ElementsAre(ManyRows::kRows - 2, ManyRows::kRows - 1));
+  // Behind a shuffle of all, and in later epochs.
+  Dataset batches =
+      many.shuffle(ManyRows::kRows, {.seed = 3}).batch(2).shard(kShards / 4, 1, 2).skip(1000).take(3);
+  const Elements first = epoch_of(batches), second = epoch_of(batches);
+  EXPECT_EQ(first.size(), 3U);
+  EXPECT_NE(first, second);
+  Dataset again = batches;
+  again.set_epoch(1);
+  EXPECT_EQ(epoch_of(again), second);
+  Dataset walked = many.shuffle(ManyRows::kRows, {.seed = 3}).batch(2).take(3);
+  Dataset tail = many.shuffle(ManyRows::kRows, {.seed = 3}).batch(2).skip(1).take(2);
+  const Elements all = epoch_of(walked), rest = epoch_of(tail);
+  EXPECT_EQ(rest, Elements(all.begin() + 1, all.end()));
 }
 
 }  // namespace

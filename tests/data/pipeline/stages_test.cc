@@ -319,6 +319,10 @@ TEST(Unbatch, GivesTheRowsOfBatches) {
   EXPECT_EQ(rows(12).batch(4).unbatch().size(), 12);
   EXPECT_THAT(numbers_of(rows(7).batch(3).unbatch().skip(1)), ElementsAre(1, 2, 3, 4, 5, 6));
   EXPECT_ERROR(rows(7).unbatch(), ErrorCode::kInvalidArgument, "'x' is a scalar");
+  Dataset transposed = rows(6).batch(6).map([](const Element& e) {
+    return Element{{"x", Tensor::from_external(e["x"].data<int64_t>(), {DType::kI64, {3, 2}}, {1, 3})}};
+  });
+  EXPECT_ERROR(numbers_of(transposed.unbatch()), ErrorCode::kInvalidArgument, "unbatch");
 }
 
 TEST(Shard, GivesEveryNthAndTogetherAll) {

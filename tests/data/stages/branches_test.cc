@@ -1,6 +1,8 @@
 // Parts of a joined dataset that are made alike draw different random numbers.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <functional>
 #include <set>
 
 #include "data/pipeline/small_datasets.h"
@@ -52,6 +54,33 @@ TEST(Branches, ViewsOfAZipDrawApart) {
     for (const double number : numbers_of(nested, i)) all.push_back(number);
   }
   expect_all_different(all, 12);
+}
+
+TEST(Branches, MapsOnEitherSideOfChosenRowsDrawApart) {
+  const auto twice = [](const std::function<Dataset(const Dataset&)>& choose) {
+    const Dataset before = rows(3).map([](const Element& element) {
+      return Element{{"before", drawn()}, {"x", element["x"]}};
+    });
+    return choose(before).map([](const Element& element) {
+      return Element{{"before", element["before"]}, {"after", drawn()}};
+    });
+  };
+  expect_all_different(both(twice([](const Dataset& d) { return subset(d, {0, 1, 2}); })), 6);
+  const Dataset sampled = twice([](const Dataset& d) { return sample_rows(d, {1, 1, 1}, 3, 5); });
+  const Numbers before = numbers_of(sampled, 0), after = numbers_of(sampled, 1);
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(std::ranges::count(before, after[i]), 0) << i;
+}
+
+TEST(Branches, ShufflesOnEitherSideOfAStageDrawApart) {
+  const auto shuffled = [](const Dataset& dataset) { return dataset.shuffle(50, {.seed = 3}); };
+  const Dataset once = shuffled(rows(50));
+  const Numbers order = numbers_of(once);
+  Numbers squared;  // the order if the second shuffle is the first one again
+  for (const double row : order) squared.push_back(order[static_cast<size_t>(row)]);
+  EXPECT_NE(numbers_of(shuffled(stream(once))), squared);
+  EXPECT_NE(numbers_of(shuffled(once.batch(5).unbatch())), squared);
+  EXPECT_NE(numbers_of(shuffled(concatenate(once, rows(1).shard(2, 1)))), squared);
+  EXPECT_EQ(numbers_of(stream(shuffled(stream(rows(50))))), order) << "other stages change no order";
 }
 
 TEST(Branches, PartsOneAfterTheOtherDrawApart) {

@@ -17,6 +17,7 @@
 #include "isochron/ops/matmul/matmul.h"
 #include "isochron/ops/shape/creation.h"
 #include "support/expect_error.h"
+#include "support/notices.h"
 #include "support/sanitizers.h"
 
 namespace isochron::nn {
@@ -50,6 +51,33 @@ class Net : public Module {
   Variable shift_;
   Variable calls_{zeros({}), "calls"};
 };
+
+/// Calls one member that it lists, and two layers that it doesn't; one of these has no variables.
+class Forgetful : public Module {
+ public:
+  Tensor forward(const Tensor& x) override { return flatten_(averages_(listed_(x))); }
+  void members(Members& list) override { list("listed", listed_); }
+
+ private:
+  Dense listed_{4};
+  BatchNorm averages_{{.scale = false, .center = false}};
+  Flatten flatten_;
+};
+
+TEST(Module, TellsOfACalledModuleThatIsNotListed) {
+  const Notices notices;
+  Forgetful net;
+  net(ones({5, 3}));
+  net(ones({5, 3}));
+  const TrainingScope scope(false);
+  Net listed;
+  listed(ones({5, 3}));
+  EXPECT_THAT(
+      notices.texts(),
+      ElementsAre("module: 'module' calls a 'batch_norm' that its members() doesn't list: 2 variables of "
+                  "it ('moving_mean', ...) are neither trained nor saved with 'module'; list it, or call it "
+                  "outside if that is intended"));
+}
 
 TEST(Module, ListsParametersByPath) {
   Net net;

@@ -199,6 +199,23 @@ TEST(EvenSpeed, WaitingThatDelaysNoStepIsNoGrowthWhenItEnds) {
   }
 }
 
+TEST(EvenSpeed, WaitingThatDelaysNoStepIsNotTakenOutWhereThatBlurs) {
+  for (uint64_t seed = 1; seed <= 3; ++seed) {
+    Rng rng(seed);
+    std::vector<double> medians, reference, waited;
+    for (int i = 0; i < 160; ++i) {
+      const double speed = gaussian(rng, 0.15);  // of the machine, which the program follows
+      medians.push_back(1000 * speed * gaussian(rng, 0.005));
+      reference.push_back(550 * speed * gaussian(rng, 0.005));
+      waited.push_back(600 * rng.uniform());
+    }
+    EXPECT_EQ(judge_flatness({.medians = medians, .reference = reference}).kind, Flatness::kFlat) << seed;
+    const FlatnessVerdict verdict =
+        judge_flatness({.medians = medians, .means = medians, .reference = reference, .waited = waited});
+    EXPECT_EQ(verdict.kind, Flatness::kFlat) << seed << ": " << verdict.reason;
+  }
+}
+
 TEST(EvenSpeed, QuietIterationsDecideBesideANeighbor) {
   const auto half = [](int i) { return i % 5 == 0 ? 0 : 0.5; };
   int flat_without = 0;

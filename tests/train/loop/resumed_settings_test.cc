@@ -52,5 +52,16 @@ TEST(ResumedSettings, WhatTheProgramChangedIsToldOf) {
       testing::UnorderedElementsAre(HasSubstr("gradient clipping"), HasSubstr("train step/precision")));
 }
 
+TEST(ResumedSettings, AnotherNumberOfMicroBatchesIsToldOf) {
+  const TempFolder folder;
+  optim::Adam first({.step = {.accumulate = 2}});
+  EXPECT_THAT(notices_of_fit(folder, 1, first), IsEmpty());
+  optim::Adam other({.step = {.accumulate = 4, .noise = {.eta = 0.1}}});
+  EXPECT_THAT(
+      notices_of_fit(folder, 2, other),
+      testing::UnorderedElementsAre(HasSubstr("micro-batches per update: 2 in the checkpoint, 4 here"),
+                                    HasSubstr("gradient noise: eta 0, gamma 0.55 in the checkpoint")));
+}
+
 }  // namespace
 }  // namespace isochron::train

@@ -55,6 +55,15 @@ TEST(TrainerSignatures, AllOfTheDatasAreKeptHoweverMany) {
   EXPECT_EQ(step.traces().size(), static_cast<size_t>(kLongest));
 }
 
+TEST(TrainerSignatures, PlansOfManyDatasetsAreLetGo) {
+  Shrinking model;
+  for (int64_t rows = 1; rows <= 2 * kLongest; ++rows) {
+    data::Dataset batch = data::from_tensor_slices({{"x", ones({rows, 1})}}).batch(rows);
+    model.trainer.fit(batch, {.epochs = 1, .progress = nullptr});
+  }
+  EXPECT_LE(model.trainer.step().plan_count(), 2 + CaptureOptions().max_plans);
+}
+
 TEST(TrainerSignatures, ExtentsThatVaryFreelyAreRefusedByName) {
   data::Dataset padded = sequences().padded_batch(4, {.drop_remainder = true});
   Shrinking model;
