@@ -1,6 +1,8 @@
 #include "isochron/data/formats/example.h"
 
 #include <data/formats/example.pb.h>
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/wire_format_lite.h>
 
 #include <algorithm>
 #include <climits>
@@ -39,6 +41,31 @@ bool has(const wire::Feature& feature, FeatureKind kind) {
       return feature.has_float_list();
   }
   return false;
+}
+
+/// The entries and byte strings of an encoded Example, or of a message within it. Each may be empty, and
+/// takes far more memory than in the record.
+size_t entries(google::protobuf::io::CodedInputStream& in, size_t depth = 0) {
+  using google::protobuf::internal::WireFormatLite;
+  constexpr int kField[] = {1, 1, 2, 1, 1};  // features, feature, value, bytes_list, value
+  constexpr bool kCounted[] = {false, true, false, false, true};
+  size_t count = 0;
+  while (const uint32_t tag = in.ReadTag()) {
+    const bool other = WireFormatLite::GetTagFieldNumber(tag) != kField[depth] ||
+                       WireFormatLite::GetTagWireType(tag) != WireFormatLite::WIRETYPE_LENGTH_DELIMITED;
+    if (!other) count += kCounted[depth];
+    if (other || depth + 1 == std::size(kField)) {
+      if (!WireFormatLite::SkipField(&in, tag)) break;
+      continue;
+    }
+    uint32_t bytes = 0;
+    if (!in.ReadVarint32(&bytes) || bytes > INT_MAX) break;
+    const auto limit = in.PushLimit(static_cast<int>(bytes));
+    count += entries(in, depth + 1);
+    in.Skip(std::max(0, in.BytesUntilLimit()));
+    in.PopLimit(limit);
+  }
+  return count;
 }
 
 }  // namespace
@@ -80,10 +107,12 @@ std::string ExamplePlace::str() const {
 }
 
 size_t ExampleParser::most_bytes(std::span<const std::byte> example) {
-  constexpr std::byte kTag{0x0A};  // of each entry and each string; these may be empty
+  using google::protobuf::io::CodedInputStream;
+  if (example.size() > INT_MAX) return example.size();  // refused by `parse`
+  CodedInputStream in(reinterpret_cast<const uint8_t*>(example.data()), static_cast<int>(example.size()));
   constexpr size_t kEntryBytes = sizeof(wire::FeatureEntry) + sizeof(wire::Feature) + 2 * sizeof(void*);
   static_assert(kEntryBytes >= sizeof(std::string) + sizeof(void*));
-  return example.size() + kEntryBytes * static_cast<size_t>(std::ranges::count(example, kTag));
+  return example.size() + kEntryBytes * entries(in);
 }
 
 void ExampleParser::parse(std::span<const std::byte> example, const ExamplePlace& where) {

@@ -127,7 +127,7 @@ Module& Module::operator=(Module&& other) noexcept {
   members_named_ = other.members_named_;
   moved_ = true;
   left_ = std::exchange(other.left_, true);
-  told_unlisted_ = other.told_unlisted_;
+  checked_unlisted_ = other.checked_unlisted_;
   called_unnamed_in_ = other.called_unnamed_in_;
   trainable_ = other.trainable_;
   return *this;
@@ -195,20 +195,21 @@ Module::Scope::~Scope() {
   t_entered.pop_back();
 }
 
-void Module::tell_if_unlisted(const Module& caller) {
-  if (told_unlisted_) return;
+void Module::tell_if_unlisted() {
+  checked_unlisted_ = true;
+  if (std::ranges::count(t_entered, this) > 1) return;  // a module that calls itself
   NamedVariables own;
   collect(*this, {Members::Role::kParameter, Members::Role::kBuffer, Members::Role::kAverage}, "", own);
   if (own.empty()) return;
-  told_unlisted_ = true;
-  const std::string path =
+  const Module& caller = *t_entered[t_entered.size() - 2];
+  const std::string name =
       caller.path_.empty() ? std::string(caller.kind()) : caller.path_.substr(0, caller.path_.size() - 1);
-  emit({EventKind::kNotice, path,
-        fmt::format(
-            "'{}' calls a '{}' that its members() doesn't list: {} of it ('{}'{}) {} neither trained nor "
-            "saved with '{}'; list it, or call it outside if that is intended",
-            path, kind(), count_text(own.size(), "variable"), own.front().first,
-            own.size() > 1 ? ", ..." : "", own.size() > 1 ? "are" : "is", path)});
+  emit(
+      {EventKind::kNotice, name,
+       fmt::format("'{}' calls a '{}' that its members() doesn't list, so {} ('{}'{}) {} neither trained nor "
+                   "saved with it; list the module, or call it outside of '{}' if that is intended",
+                   name, kind(), count_text(own.size(), "variable"), own.front().first,
+                   own.size() > 1 ? ", ..." : "", own.size() > 1 ? "are" : "is", name)});
 }
 
 Tensor Module::forward(const Tensor&) { fail_without_forward(*this, 1); }
@@ -243,7 +244,7 @@ Tensor Module::operator()(std::span<const Tensor> inputs) {
     require(!inputs.empty() && inputs[0].defined(), ErrorCode::kInvalidArgument, kind(), "{}",
             inputs.empty() ? "there is no input" : "the input is undefined");
     Tensor result = forward(inputs);
-    if (path_.empty() && t_entered.size() > 1) tell_if_unlisted(*t_entered[t_entered.size() - 2]);
+    if (path_.empty() && !checked_unlisted_ && t_entered.size() > 1) tell_if_unlisted();
     if (CallLog* log = CallLog::current()) log->add(*this, result);
     return result;
   } catch (const LocatedError&) {

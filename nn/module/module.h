@@ -198,15 +198,15 @@ class Module {
   void name_members(const std::string& before);
   /// Throws if a child was called in the capture with serial number `capture` without `enter` of this module.
   void require_entered(uint64_t capture);
-  /// Reports once that `caller`, whose `forward` called this module, doesn't list it among its members, if
-  /// this module has variables.
-  void tell_if_unlisted(const Module& caller);
+  /// At the end of this module's first call within another one's that doesn't list it: reports that, if this
+  /// module has variables.
+  void tell_if_unlisted();
   NamedVariables named_variables(std::initializer_list<Members::Role> roles);
 
   std::string name_;  // among its parent's members; empty for a root
   std::string path_;  // with a closing '/', for the names of parameters
   bool members_named_ = false;
-  bool told_unlisted_ = false;
+  bool checked_unlisted_ = false;
   bool moved_ = false;              // since it got its name
   bool left_ = false;               // it was moved from, and nothing has been moved to it since
   uint64_t called_unnamed_in_ = 0;  // the last capture (its serial) that called it while it had no name

@@ -37,7 +37,8 @@ bool too_wide(std::string_view name_template) {
 void skip_if_damaged(const std::filesystem::path& path, const Error& error) {
   std::error_code failed;
   const bool unread = error.code() == ErrorCode::kIo || error.code() == ErrorCode::kOutOfMemory;
-  require(!unread || !std::filesystem::exists(path, failed), error.code(), path.string(),
+  const bool gone = !std::filesystem::exists(path, failed) && !failed;
+  require(!unread || gone, error.code(), path.string(),
           "this checkpoint can't be read ({}); make it readable, or move it away to resume from an older one",
           error.text());
   emit({EventKind::kNotice, path.filename().string(),
@@ -83,7 +84,8 @@ std::optional<FoundCheckpoint> newest_checkpoint(const std::filesystem::path& fo
   fs::directory_iterator at(folder, failed);
   require(!failed, ErrorCode::kIo, folder.string(), "cannot read the folder: {}", failed.message());
   for (; at != fs::directory_iterator(); at.increment(failed)) {
-    if (at->path().extension() != kExtension || !at->is_regular_file(failed)) continue;
+    std::error_code unknown;
+    if (at->path().extension() != kExtension || (!at->is_regular_file(unknown) && !unknown)) continue;
     bool opened = false;
     try {
       // Weights in the same folder aren't checkpoints of a run, and no reason for a warning.
@@ -99,6 +101,7 @@ std::optional<FoundCheckpoint> newest_checkpoint(const std::filesystem::path& fo
       skip_if_damaged(at->path(), error);
     }
   }
+  require(!failed, ErrorCode::kIo, folder.string(), "cannot read the folder: {}", failed.message());
   std::sort(candidates.begin(), candidates.end(), [](const FoundCheckpoint& a, const FoundCheckpoint& b) {
     const auto rank = [](const FoundCheckpoint& c) {
       return std::tuple(c.document.epoch, c.document.epoch_done, c.document.step, c.document.total_steps);

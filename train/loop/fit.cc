@@ -140,8 +140,16 @@ History Trainer::Fit::run() {
 void Trainer::Fit::watch_numbers() {
   if (!trainer_.functions_.weights) return;
   if (epoch_done_) trainer_.reset_tallies();  // of an earlier fit
+  if (!options_.trace_not_finite) {
+    watched_ = weights();
+    if (trainer_.functions_.slots) {
+      const NamedVariables slots = trainer_.functions_.slots();
+      watched_.insert(watched_.end(), slots.begin(), slots.end());
+    }
+    numerics_.watch(watched_);
+    return;
+  }
   numerics_.watch(variables());
-  if (!options_.trace_not_finite) return;
   if (run_.ranks > 1) return;  // the other ranks would have to run steps again too
   numerics_.keep_snapshots(variables(), [this] { return at_ ? data_state() : std::string(); });
 }
@@ -469,11 +477,11 @@ void Trainer::Fit::end_epoch() {
   record.step_p50_ns = durations_.quantile(0.5);
   read_results_of_all(record.results);
   tell_skipped();
-  const bool last = run_.epoch >= options_.epochs;
-  if (numerics_.snapshot_due() || (last && numerics_.keeps_snapshots())) numerics_.take_snapshot();
+  const auto ends = [this] { return run_.epoch >= options_.epochs || !run_.stop_reason.empty(); };
+  const bool looked = numerics_.snapshot_due() || (ends() && numerics_.keeps_snapshots());
+  if (looked) numerics_.take_snapshot();
   half_done_ = "the end of an epoch";
   merge_averages();
-  if (last && !numerics_.keeps_snapshots()) numerics_.look_at_variables();
   if (run_.ranks > 1) {
     const OptionalPhase phase(recorder_, Phase::kCheckpoint);
     parallel_->compare_weights(weights(), run_.epoch);
@@ -481,6 +489,8 @@ void Trainer::Fit::end_epoch() {
   if (options_.validation_data && run_.epoch % options_.validation_frequency == 0) validate(record.results);
   callbacks_.notify(&Callback::on_epoch_end, record.results);
   adopt_stop_of_other_ranks();
+  // The loss doesn't tell what the last update did. Several ranks would not find it together.
+  if (!looked && ends() && run_.ranks == 1) numerics_.look_at_variables();
   {
     const OptionalPhase phase(recorder_, Phase::kLog, "progress");
     const comm::Doing doing(activity_, kPrinting);

@@ -119,6 +119,7 @@ class Trainer::Fit final : public SavableRun {
   int64_t summed_ = 0;
   bool fetch_due_ = false;  // `at_` stands at a batch that was trained on
   NamedVariables weights_, variables_, tallies_;
+  NamedVariables watched_;  // for numbers that aren't finite, where they are not traced
   NumericsCheck numerics_;
   std::optional<DataParallel::Part> validation_;  // this rank's
   std::optional<Seal> memory_seal_;               // if FitOptions::enforce_sealed is set

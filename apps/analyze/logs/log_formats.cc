@@ -359,9 +359,9 @@ void read_counters(LogMatch& match, std::string_view line) {
   re2::StringPiece rest(line.data(), line.size()), thing, digits;
   while (match.counters.size() < kMost && RE2::FindAndConsume(&rest, counter, &thing, &digits)) {
     const bool epoch = in_lower_case({thing.data(), thing.size()}) == "epoch";
-    if (match.counters.empty()) match.counts_epochs = epoch;
+    if (match.counters.empty() || !epoch) match.of = std::string(thing);
+    (epoch ? match.epoch_counter : match.step_counter) = static_cast<int>(match.counters.size());
     match.counters.push_back(first_number({digits.data(), digits.size()}));
-    if (match.counters.size() == 1 || !epoch) match.of = std::string(thing);
   }
 }
 
@@ -382,10 +382,10 @@ std::vector<LogMatch> times_after(std::string_view counter, std::string_view lin
   static const RE2 with_unit(spelled_out(  // perhaps with its spread
       R"((?i)(?:^|[^\w.])@value\s*(?:(?:±|\+/?-)\s*[\d.]+\s*)?(?:@time(?:/\w+)?@end|(?-i:[hm])\s*\d))"));
   static const RE2 of_several(
-      R"(\d(?:/|-|–|—|\.\.)$|\d\s+of\s+$)");        // before the last of "100.1/115.0/900.2 ms"
+      R"(\d(?:/|–|—|\.\.)$|\d\s+of\s+$)");  // before the last of "100.1/115.0/900.2 ms"
+  static const RE2 per_step(R"((?i)^/(?:step|it|iter|iteration|batch|epoch)\b)");
   static const RE2 total(R"(^\s*(?:/|of)\s*\d+)");  // of the counter
-  static const RE2 estimate(
-      R"((?i)^\W{0,3}(?:left|remain\w*|to go|eta|elapsed|so far)\s*(?:$|[,;)|\]]))");  // behind a time
+  static const RE2 estimate(R"((?i)^\W{0,3}(?:left|remain\w*|to go|eta)\s*(?:$|[,;)|\]]))");  // behind a time
   static const RE2 rate(spelled_out(R"((?i)@per_second\s*@value\b)"));
   static const RE2 unlike(  // what isn't the time that something took
       R"((?i)(?:^|[\W_])(?:eta|elapsed|remain\w*|left|avg|average|mean|median|best|min|max|est\w*|limit|timeout|next)(?:$|[\W_]))");
@@ -396,6 +396,7 @@ std::vector<LogMatch> times_after(std::string_view counter, std::string_view lin
   const std::string before_counter =
       words_of({line.data(), static_cast<size_t>(counter.data() - line.data())});
   std::vector<LogMatch> matches;
+  std::string_view several;  // a time that was not taken because it is one of several
   const auto find = [&] {
     return default_unit.empty() ? RE2::FindAndConsume(&rest, with_unit, &value, &unit)
                                 : RE2::FindAndConsume(&rest, rate, &value);
@@ -413,8 +414,11 @@ std::vector<LogMatch> times_after(std::string_view counter, std::string_view lin
     if (RE2::PartialMatch(re2::StringPiece(name.data(), name.size()), unlike)) continue;
     re2::StringPiece before(between.data(), between.size());
     RE2::Consume(&before, total);
-    const bool other = RE2::PartialMatch(before, of_several) || RE2::PartialMatch(rest, estimate);
-    if (other && time->refusal.empty()) continue;
+    if (time->refusal.empty() && RE2::PartialMatch(rest, estimate)) continue;
+    if (RE2::PartialMatch(before, of_several)) {
+      several = number;
+      continue;
+    }
     if (!first && (!time->refusal.empty() || name.empty())) continue;
     LogMatch match = like;
     const std::string words = words_of(name);
@@ -423,7 +427,14 @@ std::vector<LogMatch> times_after(std::string_view counter, std::string_view lin
                                                       : before_counter + " " + words;
     match.refusal = time->refusal;
     read_value(match, *time, unit.empty() ? default_unit : std::string_view(unit.data(), unit.size()), false);
+    match.per_step = match.per_step || (!rest.empty() && RE2::PartialMatch(rest, per_step));
     matches.push_back(std::move(match));
+  }
+  if (matches.empty() && !several.empty()) {
+    matches.push_back(like);
+    matches.back().refusal =
+        fmt::format("'{}' is the last of several times, and which is meant isn't known; give a --pattern",
+                    quotation(several, 40));
   }
   return matches;
 }

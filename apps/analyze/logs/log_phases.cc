@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "isochron/apps/analyze/times/elapsed_times.h"
 #include "isochron/core/base/error.h"
@@ -87,9 +88,10 @@ bool adds_up(const LogPhase& phase, const LogPhase& other) {
   constexpr size_t kFewest = 3;
   if (phase.ns.size() != other.ns.size() || phase.ns.size() < kFewest) return false;
   const double rounding = phase.resolution_ns + other.resolution_ns;
-  for (size_t i = 1; i < phase.ns.size(); ++i) {
-    const double step = phase.ns[i] - phase.ns[i - 1];
-    if (step <= 0 || std::fabs(step - other.ns[i]) > rounding) return false;
+  double before = 0;
+  for (size_t i = 0; i < phase.ns.size(); ++i) {
+    const double step = phase.ns[i] - std::exchange(before, phase.ns[i]);
+    if (step <= 2 * rounding || std::fabs(step - other.ns[i]) > rounding) return false;
   }
   return true;
 }
@@ -140,8 +142,8 @@ bool LogPhases::starts_bar(const Gathered& phase, const LogMatch& match, int64_t
   const double back = phase.done - match.done;
   if (phase.done < 0 || (back > 0.5 * phase.done && back > kAlike * match.total)) return true;
   // Another bar, of which only the end was logged. Otherwise it is the same bar, drawn again.
-  const bool numbered = match.number >= 0 && (match.number != phase.number || phase.shows_parts);
-  const bool another = numbered ? match.number != phase.number : line != phase.line;
+  const bool numbered = match.number >= 0 && (phase.numbers_differ || phase.shows_parts);
+  const bool another = match.number != phase.number || (!numbered && line != phase.line);
   return another && is_full(match) && phase.full_line != 0 && !phase.shows_starts;
 }
 
@@ -180,6 +182,7 @@ void LogPhases::add(const LogMatch& found, int64_t line, const std::string& wher
     phase->starts = true;
     phase->full_line = 0;
   }
+  phase->numbers_differ |= phase->number >= 0 && match.number != phase->number;
   phase->done = match.done;
   phase->number = match.number;
   phase->line = line;
@@ -191,7 +194,11 @@ void LogPhases::add(const LogMatch& found, int64_t line, const std::string& wher
   }
   if (!bar) {
     phase->ns.push_back(*match.ns);
-    if (!match.counters.empty()) phase->places.push_back({line, match.counters, match.counts_epochs});
+    if (!match.counters.empty()) {
+      const auto counter = [&](int at) { return at < 0 ? -1 : match.counters[static_cast<size_t>(at)]; };
+      phase->places.push_back(
+          {line, match.counters, counter(match.epoch_counter), counter(match.step_counter)});
+    }
     phase->per_step = match.per_step;
   }
   if (bar && !update_bar(*phase, match, line)) return;
@@ -236,18 +243,19 @@ LogPhases::Gathered LogPhases::merged(const Gathered& one, const Gathered& other
   result.last_digits = one.last_digits;
   result.last_digits.add(other.last_digits);
   result.without_time = one.without_time + other.without_time;
+  result.per_step = one.per_step;
   return result;
 }
 
-/// How many steps a line usually stands for, where only every so many are logged.
+/// How many steps usually lie between two lines of an epoch; 0: not known.
 double LogPhases::steps_between(const Gathered& one) {
   std::vector<double> gaps;
   for (size_t i = 1; i < one.places.size(); ++i) {
-    const std::vector<int64_t>&now = one.places[i].counters, &before = one.places[i - 1].counters;
-    if (now.size() != before.size() || !std::equal(now.begin(), now.end() - 1, before.begin())) continue;
-    if (now.back() > before.back()) gaps.push_back(static_cast<double>(now.back() - before.back()));
+    const Place &place = one.places[i], &before = one.places[i - 1];
+    if (place.epoch == before.epoch && place.step > before.step && before.step >= 0)
+      gaps.push_back(static_cast<double>(place.step - before.step));
   }
-  return gaps.empty() ? 1 : observe::median(gaps);
+  return gaps.empty() ? 0 : observe::median(gaps);
 }
 
 LogPhase LogPhases::finished(const Gathered& one) {
@@ -262,11 +270,11 @@ LogPhase LogPhases::finished(const Gathered& one) {
   phase.resolution_ns = one.last_digits.ns();
   if (one.bars.empty()) {
     phase.steps = static_cast<double>(one.ns.size());
-    phase.total_ns =
-        std::accumulate(one.ns.begin(), one.ns.end(), 0.0) * (one.per_step ? steps_between(one) : 1);
+    phase.total_ns = std::accumulate(one.ns.begin(), one.ns.end(), 0.0);
+    if (one.per_step) phase.steps_between = std::max(1.0, steps_between(one));
     for (size_t i = 1; i < one.places.size(); ++i) {
       const Place &place = one.places[i], &before = one.places[i - 1];
-      if (!place.counts_epochs || !before.counts_epochs || place.counters >= before.counters) continue;
+      if (place.epoch >= before.epoch || place.epoch > one.places[0].epoch) continue;
       if (phase.runs_again++ == 0) phase.again_line = place.line;
     }
     return phase;
@@ -304,6 +312,16 @@ std::vector<LogPhase> LogPhases::phases() const {
     result.push_back(finished(one));
     scale_up(result.back());
   }
+  // A time per step stands for the steps since the line before: the evaluation's for as many as the
+  // training's.
+  double between = 0;
+  for (const LogPhase& phase : result) {
+    if (phase.steps_between > 1)
+      between = between == 0 ? phase.steps_between : std::min(between, phase.steps_between);
+  }
+  for (LogPhase& phase : result) {
+    if (phase.steps_between > 0) phase.total_ns *= std::max(1.0, between);
+  }
   drop_preludes(result);
   tell_apart(result);
   return result;
@@ -312,16 +330,15 @@ std::vector<LogPhase> LogPhases::phases() const {
 size_t main_phase(const std::vector<LogPhase>& phases) {
   constexpr size_t kFew = 5;  // values, with which nothing can be said
   const auto is_short = [](const LogPhase& phase) { return phase.ns.size() < kFew; };
-  const bool all_short = std::ranges::all_of(phases, is_short);
   std::vector<size_t> candidates;
   for (size_t i = 0; i < phases.size(); ++i) {
     const bool outer = std::ranges::any_of(phases, [&](const LogPhase& other) {
       return &other != &phases[i] && (holds(phases[i], other) || adds_up(phases[i], other));
     });
-    if (!outer && (all_short || !is_short(phases[i])) && !is_setting(phases[i]) &&
-        !look_elapsed(phases[i].ns))
-      candidates.push_back(i);
+    if (!outer && !is_setting(phases[i]) && !look_elapsed(phases[i].ns)) candidates.push_back(i);
   }
+  const auto is_few = [&](size_t i) { return is_short(phases[i]); };
+  if (!std::ranges::all_of(candidates, is_few)) std::erase_if(candidates, is_few);
   if (candidates.empty()) {
     candidates.resize(phases.size());
     std::iota(candidates.begin(), candidates.end(), size_t{0});

@@ -28,6 +28,7 @@ struct LogPhase {
   double steps = 0;             // of all bars, or the number of lines
   double total_ns = 0;          // what its steps took, together
   double resolution_ns = 0;     // of a value as it is written
+  double steps_between = 0;     // its lines, if their times are of a step each
   int64_t without_time = 0;     // updates with a time of 0, or with none after the bar began
   int64_t runs_again = 0;       // how often the epochs are counted anew
   int64_t again_line = 0;       // and where first
@@ -54,7 +55,7 @@ class LogPhases {
   struct Place {
     int64_t line = 0;
     std::vector<int64_t> counters = {};
-    bool counts_epochs = false;
+    int64_t epoch = -1, step = -1;
   };
   struct Bar {
     size_t last = 0;  // its latest in `ns`
@@ -72,6 +73,7 @@ class LogPhases {
     bool starts = true;             // the next time is the first of a bar
     bool shows_starts = false;      // bars are shown before their first step, too
     bool shows_parts = false;       // and before their end
+    bool numbers_differ = false;    // of their labels
     bool per_step = false;          // the times of lines are of a step each
     double done = -1;               // of the present bar
     int64_t number = -1, line = 0;  // of the latest update

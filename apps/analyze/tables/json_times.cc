@@ -90,12 +90,11 @@ IterationTimes times_of_json(InputStream& stream, const TimesOptions& options) {
       first_keys = keys_of(*object);
       require(!options.column.empty(), ErrorCode::kInvalidArgument, where,
               "is JSON Lines with the keys {}; name the one with the times with --column, or, if the times "
-              "are in the "
-              "text of one, give a regular expression with --pattern",
+              "are in the text of one, give a regular expression with --pattern",
               names_text(first_keys));
       const std::optional<size_t> rank = column_called_rank(first_keys);
       if (options.rank.empty() && rank) unasked = first_keys[*rank];
-      rows.emplace(options, chosen_unit(options, time_unit_of_name(options.column), where),
+      rows.emplace(options, chosen_unit(options, unit_of_column(first_keys, options.column), where),
                    !options.rank.empty() || !unasked.empty(), unasked);
     }
     const Json& time = value_of(*object, options.column);

@@ -187,18 +187,6 @@ class Order {
   size_t seen_ = 0, falls_ = 0;
 };
 
-/// Whether "time_min" is the least time, and not in minutes: there is a "time_max" or "time_mean".
-bool is_least_of_several(const std::vector<std::string>& names, const std::string& name) {
-  const std::string lower = in_lower_case(name);
-  if (!lower.ends_with("_min")) return false;
-  const std::string front = lower.substr(0, lower.size() - 3);
-  return std::ranges::any_of(names, [&](const std::string& other) {
-    const std::string what = in_lower_case(other);
-    return what == front + "max" || what == front + "mean" || what == front + "avg" ||
-           what == front + "median";
-  });
-}
-
 }  // namespace
 
 IterationTimes times_of_table(InputStream& stream, const TimesOptions& options) {
@@ -214,9 +202,9 @@ IterationTimes times_of_table(InputStream& stream, const TimesOptions& options) 
   data::CsvScanner rows(stream, separator, kLongestRow);
   require(rows.next_row(), ErrorCode::kBadFormat, where, "has no rows of data");
   const Columns columns = chosen_columns(rows, second, options, where);
-  const bool named = columns.header && !is_least_of_several(columns.first, columns.first[columns.time]);
-  const TimeUnit unit =
-      chosen_unit(options, named ? time_unit_of_name(columns.first[columns.time]) : std::nullopt, where);
+  const TimeUnit unit = chosen_unit(
+      options, columns.header ? unit_of_column(columns.first, columns.first[columns.time]) : std::nullopt,
+      where);
   const std::string unasked = columns.rank_by_name ? columns.first[*columns.rank] : "";
   TimeRows gathered(options, unit, columns.rank.has_value(), unasked);
   Order order(columns);

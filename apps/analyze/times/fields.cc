@@ -31,6 +31,17 @@ char separator_of(std::string_view line) {
   return *std::ranges::max_element(kSeparators, {}, [&](char c) { return std::ranges::count(line, c); });
 }
 
+std::optional<TimeUnit> unit_of_column(const std::vector<std::string>& names, const std::string& name) {
+  const std::string lower = in_lower_case(name);
+  const std::string front = lower.substr(0, lower.size() - std::min<size_t>(3, lower.size()));
+  const bool several = lower.ends_with("_min") && std::ranges::any_of(names, [&](const std::string& other) {
+                         const std::string what = in_lower_case(other);
+                         return what == front + "max" || what == front + "mean" || what == front + "avg" ||
+                                what == front + "median";
+                       });
+  return several ? std::nullopt : time_unit_of_name(name);
+}
+
 TimeUnit chosen_unit(const TimesOptions& options, const std::optional<TimeUnit>& found,
                      const std::string& where) {
   if (!options.unit.empty()) {

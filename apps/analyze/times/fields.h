@@ -14,6 +14,10 @@ namespace isochron::apps {
 TimeUnit chosen_unit(const TimesOptions& options, const std::optional<TimeUnit>& found,
                      const std::string& where);
 
+/// time_unit_of_name for one of a table's names: "time_min" beside "time_max" is a least time, and not in
+/// minutes.
+std::optional<TimeUnit> unit_of_column(const std::vector<std::string>& names, const std::string& name);
+
 /// A number in `unit`, converted to ns. Throws kBadFormat if it is not a time.
 double time_ns(std::string_view text, const TimeUnit& unit, const std::string& where);
 

@@ -39,15 +39,14 @@ TEST_F(LinesOfLoops, ASpreadIsNoTime) {
 }
 
 TEST_F(LinesOfLoops, OneOfSeveralTimesIsNotGuessed) {
-  for (const char* times :
-       {"min/avg/max 100.1/115.0/900.2 ms", "115.0 of 500.0 ms", "115.0-500.0 ms", "115.0–500.0 ms"})
+  for (const char* times : {"min/avg/max 100.1/115.0/900.2 ms", "115.0 of 500.0 ms", "115.0–500.0 ms"})
     EXPECT_ERROR(read(fmt::format("step 7: {}\nstep 8: {}\n", times, times)), ErrorCode::kBadFormat,
-                 "none of 2 lines shows a time");
+                 "is the last of several times");
   EXPECT_THAT(ms("Epoch 1/10 - 12 ms\nEpoch 2 of 10 - 13 ms\n"), ElementsAre(12, 13));
 }
 
 TEST_F(LinesOfLoops, WhatIsLeftIsNoTime) {
-  for (const char* left : {"left", "remaining", "to go", "(remaining)", "elapsed"}) {
+  for (const char* left : {"left", "remaining", "to go", "(remaining)"}) {
     const std::string log =
         lines(4, [&](int i) { return fmt::format("step {}/9: 50 ms, {} s {}", i, 9 - i, left); });
     EXPECT_THAT(read(log).others, IsEmpty()) << left;
@@ -160,7 +159,56 @@ TEST_F(LinesOfLoops, OfAnyLengthAreReadInLinearTime) {
 TEST_F(LinesOfLoops, AColumnOfLeastTimesIsNotInMinutes) {
   EXPECT_ERROR(read("step,time_min,time_max\n1,0.115,0.2\n2,0.116,0.2\n", {.column = "time_min"}),
                ErrorCode::kInvalidArgument, "unit");
+  EXPECT_ERROR(read("{\"time_min\": 0.1, \"time_max\": 0.2}\n", {.column = "time_min"}),
+               ErrorCode::kInvalidArgument, "unit");
   EXPECT_THAT(ms("step,time_min\n1,2\n2,2\n", {.column = "time_min"}), ElementsAre(120'000, 120'000));
+}
+
+TEST_F(LinesOfLoops, GrowthIsNoRunningTotalOfAnotherPhase) {
+  const std::string log = lines(40, [](int i) {
+    return fmt::format("step {}: data 0.0{} s, step {:.2f} s", i, 1 + i % 2, 0.6 + 0.01 * i);
+  });
+  EXPECT_EQ(ms(log).at(0), 600);
+}
+
+TEST_F(LinesOfLoops, OfAnEvaluationStandForNoMoreStepsThanThoseOfTraining) {
+  const std::string log = lines(100, [](int i) {
+    std::string text = fmt::format("step {}: loss 0.3, {}.{} ms/step", 100 * i, 115 + i / 3, i % 10);
+    if (i % 5 == 4) text += fmt::format("\neval at step {}: accuracy 0.7, 40.{} it/s", 100 * i, i % 10);
+    return text;
+  });
+  EXPECT_THAT(ms(log), SizeIs(100));
+}
+
+TEST_F(LinesOfLoops, SettingsAndClocksAreNotPreferredToFewValues) {
+  for (const char* other : {"window 30 s", "since start {}.5 s"}) {
+    const std::string log = lines(20, [&](int i) {
+      std::string text = fmt::format("step {}: {}", i, fmt::format(fmt::runtime(other), 3 * i));
+      if (i % 5 == 4) text += fmt::format("\nEpoch {} took 20.{} s", i / 5, i / 5);
+      return text;
+    });
+    EXPECT_THAT(ms(log), SizeIs(4)) << other;
+  }
+}
+
+TEST_F(LinesOfLoops, StepsMayBeCountedAnewWithinAnEpoch) {
+  const std::string log = lines(60, [](int i) {
+    return fmt::format("epoch {} step {}: loss 0.5, took 50.{} ms", i / 20, i % 10, i % 10);
+  });
+  EXPECT_THAT(read(log).notes, Not(Contains(HasSubstr("counted anew"))));
+}
+
+TEST_F(LinesOfLoops, NumberedBarsThatAreDrawnTwiceAreOneValue) {
+  const std::string log = lines(24, [](int i) {
+    return fmt::format("Epoch {}: 100%|##########| 32/32 [00:03<00:00, 1{}.50it/s]", i / 2, i % 10);
+  });
+  EXPECT_THAT(ms(log), SizeIs(13)) << "twelve, and the first again, when no number has changed yet";
+}
+
+TEST_F(LinesOfLoops, ATimeThatIsSaidToHaveElapsedIsRead) {
+  EXPECT_THAT(
+      ms(lines(12, [](int i) { return fmt::format("Epoch {} finished, 12.{} s elapsed", i, i % 10); })),
+      SizeIs(12));
 }
 
 }  // namespace

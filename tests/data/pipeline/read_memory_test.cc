@@ -242,6 +242,12 @@ TEST_F(ReadMemoryTest, ParsedRecordsAreBounded) {
   const Dataset of_numbers = examples("numbers", std::span<const int64_t>(numbers));
   expect_bounded([&] { read(of_strings); });
   expect_bounded([&] { read(of_numbers); });
+  const std::string lines(kBudget / 4, '\n');  // the byte that entries begin with
+  const std::string_view text[] = {lines};
+  {
+    const Budget budget(4 * kBudget);
+    read(examples("text", std::span<const std::string_view>(text)));
+  }
   const Budget enough(64 * kBudget);
   read(of_strings);
   read(of_numbers);

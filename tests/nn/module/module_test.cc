@@ -74,9 +74,28 @@ TEST(Module, TellsOfACalledModuleThatIsNotListed) {
   listed(ones({5, 3}));
   EXPECT_THAT(
       notices.texts(),
-      ElementsAre("module: 'module' calls a 'batch_norm' that its members() doesn't list: 2 variables of "
-                  "it ('moving_mean', ...) are neither trained nor saved with 'module'; list it, or call it "
-                  "outside if that is intended"));
+      ElementsAre("module: 'module' calls a 'batch_norm' that its members() doesn't list, so 2 variables "
+                  "('moving_mean', ...) are neither trained nor saved with it; list the module, or call "
+                  "it outside of 'module' if that is intended"));
+}
+
+/// One network for both inputs.
+class Siamese : public Module {
+ public:
+  using Module::forward;
+  Tensor forward(const Tensor& x) override { return dense_(x); }
+  Tensor forward(const Tensor& a, const Tensor& b) override { return (*this)(a) - (*this)(b); }
+  void members(Members& list) override { list("dense", dense_); }
+
+ private:
+  Dense dense_{4};
+};
+
+TEST(Module, MayCallItself) {
+  const Notices notices;
+  Siamese net;
+  net(ones({5, 3}), ones({5, 3}));
+  EXPECT_THAT(notices.texts(), testing::IsEmpty());
 }
 
 TEST(Module, ListsParametersByPath) {
