@@ -27,7 +27,7 @@ bool alike(double total, double other) {
 
 std::string thing_of(std::string_view written) {
   std::string name = in_lower_case(written);
-  return name.empty() || name == "it" || name == "iter" ? "iteration" : name;
+  return name.empty() || name == "it" || name == "iter" || name == "iters" ? "iteration" : name;
 }
 
 /// Converts times of tiny units to times of a thousand or a million of them.
