@@ -28,7 +28,7 @@ std::shared_ptr<Recipe> next_stage(const Recipe& recipe) {
 }
 
 void add_order(Recipe& recipe, OrderStage stage) {
-  stage.salt = recipe.order_stages++;
+  stage.salt = recipe.first_salt + recipe.order.size();
   stage.rows = recipe.levels.back().rows;
   stage.partial_rows = recipe.partial_rows;
   stage.input_size = recipe.size;
@@ -96,10 +96,15 @@ std::shared_ptr<Recipe> recipe_over(std::shared_ptr<const StreamSource> stream) 
   return recipe;
 }
 
+uint64_t next_salt(const Recipe& recipe) {
+  const bool shuffles = std::ranges::any_of(recipe.order, &OrderStage::shuffles);
+  return shuffles || recipe.first_salt > 0 ? recipe.first_salt + recipe.order.size() : 0;
+}
+
 Dataset counted_on(const Recipe& input, const Dataset& dataset) {
   auto recipe = std::make_shared<Recipe>(*dataset.recipe());
   recipe->stages = input.stages + 1;
-  recipe->order_stages = input.order_stages;
+  recipe->first_salt = next_salt(input);
   return Dataset(std::move(recipe));
 }
 

@@ -31,7 +31,7 @@ uint64_t fingerprint_of(const Recipe& recipe, std::span<const OrderStage> order,
     print.add(static_cast<int64_t>(stage.drop_remainder));
     print.add(stage.shuffle.seed.value_or(0)).add(static_cast<int64_t>(stage.shuffle.reshuffle));
     if (!stage.seeded) print.add("an order in each branch");
-    if (stage.salt != i) print.add(stage.salt);
+    if (stage.shuffles() && stage.salt != i) print.add(stage.salt);
   }
   for (const Level& level : recipe.levels) {
     print.add(level.batch_elems).add(level.inputs[kFull].str());

@@ -59,6 +59,8 @@ struct OrderStage {
   int64_t partial_rows = 0;        // in a partial one; 0 where there is none
   int64_t input_size = 0;          // elements of the input per epoch, kInfinite or kUnknown
   bool seekable = false;           // the input is over rows and seeks directly
+
+  bool shuffles() const { return kind == kShuffle || kind == kPermute; }
 };
 
 struct Recipe {
@@ -69,7 +71,7 @@ struct Recipe {
   std::vector<OrderStage> order;
   std::vector<Level> levels;
   int stages = 1;               // so far, the source included, and those of the datasets that it reads
-  uint64_t order_stages = 0;    // those that act on the order, likewise
+  uint64_t first_salt = 0;      // of `order`: above those of the shuffles that the source reads
   int64_t size = 0;             // elements per epoch, kInfinite or kUnknown
   int64_t partial_rows = 0;     // source rows in the partial last batch; 0 without one
   bool partial_is_last = true;  // the partial batch is the last of the epoch and occurs once
@@ -85,6 +87,9 @@ struct Recipe {
 /// Of a source that may be empty, as a shard may.
 std::shared_ptr<Recipe> recipe_over(std::shared_ptr<const RowSource> rows);
 std::shared_ptr<Recipe> recipe_over(std::shared_ptr<const StreamSource> stream);
+
+/// A salt above those of all shuffles in `recipe` and in what it reads; 0 if there are none.
+uint64_t next_salt(const Recipe& recipe);
 
 /// `dataset`, whose source reads a dataset of `input`, with the stages counted on from there: random maps and
 /// shuffles draw by these numbers.

@@ -366,17 +366,17 @@ std::vector<Layout> layouts_of(const Recipes& recipes) {
 
 int64_t larger(int64_t a, int64_t b) { return a == kAutotune || b == kAutotune ? kAutotune : std::max(a, b); }
 
-/// The number of the next stage that acts on the order behind all of them.
-uint64_t order_stages_of(const Recipes& recipes) {
+/// A salt above those of all their shuffles.
+uint64_t next_salt_of(const Recipes& recipes) {
   uint64_t result = 0;
-  for (const auto& recipe : recipes) result = std::max(result, recipe->order_stages);
+  for (const auto& recipe : recipes) result = std::max(result, next_salt(*recipe));
   return result;
 }
 
 /// Made by threads as all that it is made of allow.
 Dataset over_rows(std::shared_ptr<const RowSource> rows, const Recipes& recipes) {
   const std::shared_ptr<Recipe> recipe = recipe_over(std::move(rows));
-  recipe->order_stages = order_stages_of(recipes);
+  recipe->first_salt = next_salt_of(recipes);
   recipe->deterministic = false;
   for (const auto& input : recipes) {
     recipe->prefetch_elems = larger(recipe->prefetch_elems, input->prefetch_elems);
@@ -390,7 +390,7 @@ Dataset over_stream(std::vector<Layout> layouts, int64_t size, uint64_t fingerpr
                     OpenedBy::Open open) {
   const std::shared_ptr<Recipe> recipe =
       recipe_over(std::make_shared<OpenedBy>(std::move(layouts), size, fingerprint, std::move(open)));
-  recipe->order_stages = order_stages_of(recipes);
+  recipe->first_salt = next_salt_of(recipes);
   return Dataset(recipe);
 }
 
