@@ -204,7 +204,7 @@ def faults(mutant):
         mutant("bidirectional-by-its-kind", "nn/weights/weight_rules.cc", "convention == Convention::kKeras && wrapped ?", "convention == Convention::kKeras && wrapped && false ?",
                "nn", "Weights.Bidirectional*"),
         mutant("changed-data-resumed", "apps/train/session.cc", "if (!options_.checkpoint.empty() || optimizer_.group().size() > 1) data_checksum_ = checksum_of(data);",
-               "if (!options_.checkpoint.empty()) data_checksum_ = checksum_of({});", "apps", "TrainCommand.ARunIsResumedOnItsOwn*"),
+               "if (!options_.checkpoint.empty()) data_checksum_ = checksum_of(data).substr(0, 0) + \"same\";", "apps", "TrainCommand.ARunIsResumedOnItsOwn*"),
         mutant("cured-by-time-alone", "apps/compare/diagnosis.cc", "time == Flatness::kFlat && diagnose(result, i)", "false && diagnose(result, i)",
                "apps", "ComparePage.CountsIn*"),
         mutant("updates-launched-one-by-one", "graph/passes/fusion.cc", "    join_updates();\n", "", "graph", "Fusion.SmallUpdates*"),
