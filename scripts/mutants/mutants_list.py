@@ -120,7 +120,7 @@ MUTANTS = [
     Mutant("filled-once-told-to-grow", "observe/export/report_text.cc",
            '      if (report.evidence.get(series.name + ".rise").value_or(1) <= 0) continue;\n', "", "observe", "Report.WhatFilledOnce*"),
     Mutant("packed-rows-of-x-from-h", "backends/cpu/recurrent/recurrent_packing-inl.h",
-           "const int64_t gate = of_x ? Cell::kGates.x[s] : Cell::kGates.h[s];", "const int64_t gate = Cell::kGates.h[s];", "ops",
+           "const int64_t gate = of_x ? Cell::kGates.x[s] : Cell::kGates.h[s];", "const int64_t gate = of_x ? Cell::kGates.h[s] : Cell::kGates.h[s];", "ops",
            "RecurrentOps.*:HalfRecurrentOps.*"),
     # --- core
     Mutant("file-not-synced", "core/files/file.cc", 'if (sync && ::fsync(file.get()) != 0) fail_errno(path, "sync");', "",
@@ -281,7 +281,8 @@ MUTANTS = [
     Mutant("short-row-in-every-slab", "backends/cpu/normalization/group_norm.cc", "return slab + 1 == slabs ? rest : 0;", "return slab < slabs ? rest : 0;",
            "ops", "GroupNorm.*"),
     Mutant("moments-shifted-by-the-first-row", "backends/cpu/normalization/group_norm_functions.cc",
-           "    store_lanes(narrow, narrowed(narrow, hn::MulAdd(s, share, from)), shift + i, lanes);\n", "",
+           "    store_lanes(narrow, narrowed(narrow, hn::MulAdd(s, share, from)), shift + i, lanes);\n",
+           "    store_lanes(narrow, narrowed(narrow, hn::MulAdd(s, share - share, from)), shift + i, lanes);\n",
            "ops", "GroupNorm.Loses*"),
     Mutant("windows-in-the-padding-are-whole", "backends/cpu/convolution/pooling.cc", "std::max(whole, s_.width.whole_end());",
            "std::max(whole, s_.width.output);", "ops", "Pooling.*"),

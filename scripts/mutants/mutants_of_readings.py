@@ -142,7 +142,7 @@ def faults(mutant):
                "      if (used_.contains(value)) ++bound_views_", "      ++bound_views_", "graph", "Plan.WhatNobodyReads*"),
         mutant("rows-of-no-iteration-checked", "graph/ir/checked_kernel.cc", 'if (op_ == "while_loop")', "if (false)",
                "nn", "CheckNumerics.PassesALoop*"),
-        mutant("pools-of-two-widths-in-one", "backends/cuda/convolution/pooling.cc", "  if (chooses && request", "  if (false && request",
+        mutant("pools-of-two-widths-in-one", "backends/cuda/convolution/pooling.cc", "  if (chooses && request", "  if (chooses && !chooses && request",
                "ops", "DeviceEdges.MaxPool*"),
         mutant("overflow-hidden-by-the-mask", "backends/cuda/attention/attention_text.h", "        if (seen) sums[i] += Sum(0)", "        if (false) sums[i] += Sum(0)",
                "ops", "DeviceEdges.Scores*"),
