@@ -76,13 +76,15 @@ std::filesystem::path checkpoint_path(const std::filesystem::path& name_template
 std::optional<FoundCheckpoint> newest_checkpoint(const std::filesystem::path& folder) {
   namespace fs = std::filesystem;
   std::error_code failed;
-  if (!fs::exists(folder, failed)) {
+  const auto require_read = [&] {
     require(!failed, ErrorCode::kIo, folder.string(), "cannot read the folder: {}", failed.message());
-    return std::nullopt;
-  }
+  };
+  const bool exists = fs::exists(folder, failed);
+  require_read();
+  if (!exists) return std::nullopt;
   std::vector<FoundCheckpoint> candidates;
   fs::directory_iterator at(folder, failed);
-  require(!failed, ErrorCode::kIo, folder.string(), "cannot read the folder: {}", failed.message());
+  require_read();
   for (; at != fs::directory_iterator(); at.increment(failed)) {
     std::error_code unknown;
     if (at->path().extension() != kExtension || (!at->is_regular_file(unknown) && !unknown)) continue;
@@ -101,7 +103,7 @@ std::optional<FoundCheckpoint> newest_checkpoint(const std::filesystem::path& fo
       skip_if_damaged(at->path(), error);
     }
   }
-  require(!failed, ErrorCode::kIo, folder.string(), "cannot read the folder: {}", failed.message());
+  require_read();
   std::sort(candidates.begin(), candidates.end(), [](const FoundCheckpoint& a, const FoundCheckpoint& b) {
     const auto rank = [](const FoundCheckpoint& c) {
       return std::tuple(c.document.epoch, c.document.epoch_done, c.document.step, c.document.total_steps);

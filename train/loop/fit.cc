@@ -141,11 +141,7 @@ void Trainer::Fit::watch_numbers() {
   if (!trainer_.functions_.weights) return;
   if (epoch_done_) trainer_.reset_tallies();  // of an earlier fit
   if (!options_.trace_not_finite) {
-    watched_ = weights();
-    if (trainer_.functions_.slots) {
-      const NamedVariables slots = trainer_.functions_.slots();
-      watched_.insert(watched_.end(), slots.begin(), slots.end());
-    }
+    watched_ = weights_and_slots();
     numerics_.watch(watched_);
     return;
   }

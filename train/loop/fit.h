@@ -63,6 +63,7 @@ class Trainer::Fit final : public SavableRun {
   void read_results(Results& results) const;
   void read_results_of_all(Results& results);
   void tell_skipped();
+  NamedVariables weights_and_slots();
   const NamedVariables& tallies();
   void merge_averages();
   void adopt_stop_of_other_ranks();

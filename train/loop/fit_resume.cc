@@ -20,12 +20,19 @@ const NamedVariables& Trainer::Fit::weights() {
   return weights_;
 }
 
+NamedVariables Trainer::Fit::weights_and_slots() {
+  NamedVariables all = weights();
+  if (!trainer_.functions_.slots) return all;
+  const NamedVariables slots = trainer_.functions_.slots();
+  all.insert(all.end(), slots.begin(), slots.end());
+  return all;
+}
+
 const NamedVariables& Trainer::Fit::variables() {
   if (!variables_.empty()) return variables_;
-  NamedVariables all = weights();
-  const auto append = [&all](const NamedVariables& more) { all.insert(all.end(), more.begin(), more.end()); };
-  if (trainer_.functions_.slots) append(trainer_.functions_.slots());
-  append(trainer_.tallies());
+  NamedVariables all = weights_and_slots();
+  const NamedVariables more = trainer_.tallies();
+  all.insert(all.end(), more.begin(), more.end());
   callbacks_.append_variables(all);
   return variables_ = std::move(all);
 }

@@ -412,9 +412,9 @@ std::vector<LogMatch> times_after(std::string_view counter, std::string_view lin
     rest = {behind, static_cast<size_t>(line.data() + line.size() - behind)};
     const std::string_view name = name_before(between);
     if (RE2::PartialMatch(re2::StringPiece(name.data(), name.size()), unlike)) continue;
+    if (time->refusal.empty() && RE2::PartialMatch(rest, estimate)) continue;
     re2::StringPiece before(between.data(), between.size());
     RE2::Consume(&before, total);
-    if (time->refusal.empty() && RE2::PartialMatch(rest, estimate)) continue;
     if (RE2::PartialMatch(before, of_several)) {
       several = number;
       continue;
@@ -427,7 +427,7 @@ std::vector<LogMatch> times_after(std::string_view counter, std::string_view lin
                                                       : before_counter + " " + words;
     match.refusal = time->refusal;
     read_value(match, *time, unit.empty() ? default_unit : std::string_view(unit.data(), unit.size()), false);
-    match.per_step = match.per_step || (!rest.empty() && RE2::PartialMatch(rest, per_step));
+    match.per_step = match.per_step || RE2::PartialMatch(rest, per_step);
     matches.push_back(std::move(match));
   }
   if (matches.empty() && !several.empty()) {

@@ -51,11 +51,11 @@ struct LogMatch {
   double resolution = 0;               // of `ns`, relative: what the last digit is worth
   double unit = 1;                     // as LastDigits has it
   std::vector<int64_t> counters = {};  // of a free-form line: the numbers of its epoch, step, batch
-  int epoch_counter = -1,
-      step_counter = -1;     // which of them is the epoch's, and the last that isn't; -1: none
-  bool per_step = false;     // `ns` was written as a rate, or as a time per step
-  std::string of = {};       // what is timed: "step", "it", "epoch"; empty: not said
-  std::string refusal = {};  // why the time is ambiguous; empty: it isn't
+  int epoch_counter = -1;              // which of them is the epoch's; -1: none
+  int step_counter = -1;               // the last of the others
+  bool per_step = false;               // `ns` was written as a rate, or as a time per step
+  std::string of = {};                 // what is timed: "step", "it", "epoch"; empty: not said
+  std::string refusal = {};            // why the time is ambiguous; empty: it isn't
 };
 
 class LogMatcher {
