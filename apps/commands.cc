@@ -10,8 +10,11 @@
 #include <cstring>
 #include <exception>
 #include <new>
+#include <numeric>
 #include <optional>
 #include <sstream>
+#include <utility>
+#include <vector>
 
 #include "isochron/comm/group/world.h"
 #include "isochron/comm/launch/join.h"
@@ -53,8 +56,62 @@ int complain_of_output(int error_number) {
   return kBadInput;
 }
 
+/// The number of characters to insert, remove or replace that turn one word into the other.
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i);
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = std::exchange(row[j], std::min({replaced, row[j] + 1, row[j - 1] + 1}));
+    }
+  }
+  return row.back();
+}
+
+/// "; did you mean 'train'?", with the most similar name; empty if none is similar.
+std::string suggestion(std::string_view word, const std::vector<std::string>& names) {
+  constexpr size_t kLongest = 40;
+  if (word.size() > kLongest) return {};
+  const auto distance = [&](const std::string& name) { return edit_distance(word, name); };
+  const auto nearest = std::ranges::min_element(names, {}, distance);
+  const auto longer = std::ranges::find_if(names, [&](const auto& name) { return name.starts_with(word); });
+  if (nearest != names.end() && distance(*nearest) <= std::max<size_t>(2, word.size() / 4))
+    return fmt::format("; did you mean '{}'?", *nearest);
+  return longer != names.end() ? fmt::format("; did you mean '{}'?", *longer) : std::string();
+}
+
+/// What is wrong with a command line that has words which nothing takes.
+std::string unknown_words(const CLI::App& app) {
+  const std::vector<std::string> words = app.remaining(true);
+  const std::vector<CLI::App*> commands = app.get_subcommands();
+  const auto is_option = [](const std::string& word) { return word.size() > 1 && word.starts_with('-'); };
+  const auto option = std::ranges::find_if(words, is_option);
+  std::vector<std::string> names;
+  if (option == words.end() && commands.empty()) {
+    for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+    return fmt::format("no command '{}'{}", quotation(words.front()), suggestion(words.front(), names));
+  }
+  if (option == words.end())
+    return fmt::format("unexpected argument '{}' of '{}'", quotation(words.front()),
+                       commands.front()->get_name());
+  const std::string given = option->substr(0, option->find('='));
+  const CLI::App& one = commands.empty() ? app : *commands.front();
+  for (const CLI::Option* known : one.get_options())
+    for (const std::string& name : known->get_lnames()) names.push_back("--" + name);
+  return fmt::format("no option '{}'{}{}", quotation(given),
+                     commands.empty() ? "" : fmt::format(" of '{}'", commands.front()->get_name()),
+                     suggestion(given, names));
+}
+
 /// Prints the parser's message for an invalid command line or a request for help.
 int answer_usage(const CLI::App& app, const CLI::ParseError& error) {
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError) &&
+      !app.remaining(true).empty()) {
+    fmt::print(stderr, "{}\nRun with --help for more information.\n", unknown_words(app));
+    return kUsage;
+  }
   std::ostringstream out, errors;
   const bool asked = app.exit(error, out, errors) == 0;
   std::fputs(out.str().c_str(), stdout);
@@ -72,7 +129,7 @@ struct Ending {
 Ending run(int argc, const char* const* argv) {
   CLI::App app("Isochron: training in which every iteration takes the same time, with proof", "isochron");
   app.require_subcommand(0, 1);
-  app.set_version_flag("--version", ISOCHRON_VERSION);
+  app.set_version_flag("-V,--version", ISOCHRON_VERSION);
   add_compare(app);
   add_train(app);
   add_bench(app);

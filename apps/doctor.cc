@@ -22,6 +22,7 @@
 #include "isochron/core/files/written_files.h"
 #include "isochron/core/process/threads.h"
 #include "isochron/core/telemetry/sealed.h"
+#include "isochron/core/text/count_text.h"
 #include "isochron/graph/capture/apply.h"
 #include "isochron/graph/step/captured.h"
 #include "isochron/memory/allocators/pool.h"
@@ -290,8 +291,8 @@ void verify(Device asked, const Verified& what) {
   }
   if (wrong > 0)
     throw CheckFailed(fmt::format("{} of {} calls differ between {} and the CPU", wrong, calls, device.name));
-  fmt::print("{} calls of {} op(s) and {} part(s): all agree with the CPU\n", calls, ops_checked,
-             checks.size() - ops_checked);
+  fmt::print("{} of {} and {}: all agree with the CPU\n", count_text(calls, "call"),
+             count_text(ops_checked, "op"), count_text(checks.size() - ops_checked, "part"));
 }
 
 }  // namespace

@@ -39,9 +39,12 @@ inline CLI::Validator positive_number(double most = std::numeric_limits<double>:
           return "";
         const bool any = most == std::numeric_limits<double>::max();
         return fmt::format("expected a finite number above 0{}, got '{}'",
-                           any ? "" : fmt::format(", at most {}", most), text);
+                           any ? "" : fmt::format(", at most {:g}", most), text);
       },
       "");
 }
+
+/// The largest change that still counts as flat, in %.
+inline CLI::Validator bound_percent() { return positive_number(1e6); }
 
 }  // namespace isochron::apps

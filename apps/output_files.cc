@@ -2,15 +2,20 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <system_error>
 
 #include "isochron/apps/run_files.h"
 #include "isochron/core/base/error.h"
+#include "isochron/core/files/file.h"
+#include "isochron/core/process/standard_streams.h"
 
 namespace isochron::apps {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr const char* kStandardOutput = "-";
 
 /// The file that a write to `path` creates or changes; also follows links to missing files.
 fs::path goal_of(fs::path path) {
@@ -39,12 +44,25 @@ void require_distinct(const std::vector<NamedFile>& inputs, const std::vector<Na
   for (const NamedFile& output : outputs) {
     if (output.path.empty()) continue;
     for (const NamedFile& other : others) {
+      const bool is_input = static_cast<size_t>(&other - others.data()) < inputs.size();
+      if (is_input && output.path == kStandardOutput) continue;
       require(other.path.empty() || !are_one_file(output.path, other.path), ErrorCode::kInvalidArgument,
               output.name, "'{}' is also {}{}; expected a separate file, so choose another name",
               output.path.string(), other.name.starts_with("--") ? "the file of " : "", other.name);
     }
     others.push_back(output);
   }
+}
+
+void keep_standard_output_for(const std::vector<fs::path>& files) {
+  if (std::ranges::find(files, kStandardOutput) != files.end()) keep_standard_output_for_data();
+}
+
+void write_output(const fs::path& path, std::string_view content) {
+  if (path == kStandardOutput)
+    write_data(content);
+  else if (!path.empty())
+    write_file_atomically(path, content);
 }
 
 std::vector<NamedFile> files_of_run(const fs::path& folder) {

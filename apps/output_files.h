@@ -1,8 +1,10 @@
-// Checks that the files a command writes differ from each other and from those that it reads.
+// The files that a command writes: checks that they differ from each other and from those that it reads. The
+// name "-" means standard output.
 #pragma once
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace isochron::apps {
@@ -13,11 +15,19 @@ struct NamedFile {
 };
 
 /// Throws kInvalidArgument if an output is the same file as an input or another output, under any name, link
-/// or path. Devices and pipes may occur twice.
+/// or path. Devices and pipes may occur twice. Standard output may have one file, and is no input.
 void require_distinct(const std::vector<NamedFile>& inputs, const std::vector<NamedFile>& outputs);
 
 /// Whether both paths refer to the same file when written.
 bool are_one_file(const std::filesystem::path& a, const std::filesystem::path& b);
+
+/// If one of the files is "-", keeps standard output for it: everything printed then goes to standard error.
+/// Call it before anything is printed. Throws kIo.
+void keep_standard_output_for(const std::vector<std::filesystem::path>& files);
+
+/// Writes a file atomically, or to standard output if its name is "-", which must have been kept for it. Does
+/// nothing for an empty path. Throws kIo.
+void write_output(const std::filesystem::path& path, std::string_view content);
 
 /// What `train --out` writes into its folder; empty for an empty path.
 std::vector<NamedFile> files_of_run(const std::filesystem::path& folder);

@@ -1,5 +1,6 @@
 // `isochron plan`: the memory planner on a file of buffers.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include "isochron/apps/commands.h"
 #include "isochron/apps/number_options.h"
 #include "isochron/apps/output_files.h"
+#include "isochron/core/base/error.h"
 #include "isochron/core/files/file.h"
 #include "isochron/memory/planner/plan_csv.h"
 #include "isochron/observe/export/plan_picture.h"
@@ -45,16 +47,21 @@ observe::PlanPicture picture_of(const BufferTable& table, const MemoryPlan& plan
 }
 
 void run_plan(const PlanOptions& options) {
-  require_distinct({{"the file of buffers", options.path}}, {{"--picture", options.picture}});
-  const BufferTable table = read_buffers_csv(options.path);
+  const bool piped = options.path == "-";
+  const std::filesystem::path path = piped ? "/dev/stdin" : options.path;
+  require(!piped || ::isatty(STDIN_FILENO) == 0, ErrorCode::kInvalidArgument, "plan",
+          "standard input is a terminal; name a file, or pipe a table in");
+  require_distinct({{"the file of buffers", path}}, {{"--picture", options.picture}});
+  const BufferTable table = read_buffers_csv(path);
   PlannerOptions planner;
   planner.alignment = options.alignment;
   if (options.capacity_bytes > 0) planner.capacity_bytes = options.capacity_bytes;
+  keep_standard_output_for({options.picture});
   const MemoryPlan plan = plan_memory(table.requests, planner);
   check_plan(table.requests, plan, planner.alignment);
   if (!options.picture.empty()) {
     const observe::PlanPicture picture = picture_of(table, plan, options.path.filename().string());
-    write_file_atomically(options.picture, observe::plan_svg(picture));
+    write_output(options.picture, observe::plan_svg(picture));
   }
   std::ostringstream csv;
   write_plan_csv(csv, table, plan);
@@ -70,7 +77,8 @@ void add_plan(CLI::App& app) {
   CLI::App* command = app.add_subcommand("plan", "place buffers of known size and lifetime in one arena");
   command
       ->add_option("buffers", options->path,
-                   "CSV with the columns id,lower,upper,size: live in [lower, upper), size in bytes")
+                   "CSV with the columns id,lower,upper,size: live in [lower, upper), size in bytes; -: "
+                   "standard input")
       ->required();
   command
       ->add_option("--capacity", options->capacity_bytes,

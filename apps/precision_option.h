@@ -3,6 +3,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "isochron/core/base/error.h"
+#include "isochron/core/tensor/device.h"
 #include "isochron/graph/passes/precision.h"
 
 namespace isochron::apps {
@@ -18,6 +20,12 @@ inline void add_precision_option(CLI::App& command, Precision& precision) {
           "operands with a 10-bit mantissa, on CUDA devices")
       ->check(CLI::IsMember(precision_names()))
       ->default_str(std::string(precision_name(precision)));
+}
+
+/// Throws kUnsupported for a precision that the device doesn't have.
+inline void require_precision(Precision precision, const Device& device) {
+  require(precision != Precision::kTf32 || !device.is_cpu(), ErrorCode::kUnsupported, "--precision",
+          "tf32 is for CUDA devices; name one with --device cuda, or leave --precision out");
 }
 
 }  // namespace isochron::apps

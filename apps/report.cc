@@ -13,6 +13,7 @@
 #include "isochron/apps/run_files.h"
 #include "isochron/core/base/error.h"
 #include "isochron/core/files/file.h"
+#include "isochron/core/text/count_text.h"
 #include "isochron/core/text/terminal_text.h"
 #include "isochron/observe/export/page.h"
 #include "isochron/observe/export/run_comparison.h"
@@ -56,20 +57,33 @@ std::vector<RunReport> reports_of(const RunRecord& record) {
 }
 
 void write_page(const std::filesystem::path& path, const RunRecord& record) {
-  write_file_atomically(path, observe::record_page(record));
+  write_output(path, observe::record_page(record));
   fmt::print("the report is in {}\n", path.string());
 }
 
-/// The folders of runs in a folder that isn't one.
-std::vector<std::filesystem::path> runs_within(const std::filesystem::path& path) {
+/// The folders of runs in a folder that isn't one. `unreadable`: where it can't be told.
+std::vector<std::filesystem::path> runs_within(const std::filesystem::path& path,
+                                               std::vector<std::filesystem::path>* unreadable = nullptr) {
   std::vector<std::filesystem::path> folders;
   if (!std::filesystem::is_directory(path) || std::filesystem::exists(path / observe::kRunRecordFile))
     return folders;
   for (const auto& entry : std::filesystem::directory_iterator(path)) {
-    if (std::filesystem::exists(entry.path() / observe::kRunRecordFile)) folders.push_back(entry.path());
+    std::error_code unknown;
+    if (std::filesystem::exists(entry.path() / observe::kRunRecordFile, unknown))
+      folders.push_back(entry.path());
+    if (unknown && unreadable != nullptr) unreadable->push_back(entry.path());
   }
   std::ranges::sort(folders);
   return folders;
+}
+
+void tell_unreadable(const std::filesystem::path& path) {
+  std::vector<std::filesystem::path> folders;
+  runs_within(path, &folders);
+  if (folders.empty()) return;
+  std::ranges::sort(folders);
+  const std::string others = folders.size() > 1 ? fmt::format(" and {} more", folders.size() - 1) : "";
+  fmt::print("note: left out, because it can't be read: {}{}\n", folders.front().string(), others);
 }
 
 /// A run writes run.json at its end, after live.json.
@@ -82,10 +96,10 @@ bool later_run_is_unfinished(const std::filesystem::path& folder) {
 
 void report_one(const ReportOptions& options) {
   const std::vector<std::filesystem::path> runs = runs_within(options.path);
-  require(
-      runs.empty(), ErrorCode::kInvalidArgument, options.path.string(),
-      "has no {}, but {} folders in it have one, such as {}; name one of these, or two folders of such runs",
-      observe::kRunRecordFile, runs.size(), runs.empty() ? "" : runs.front().filename().string());
+  require(runs.empty(), ErrorCode::kInvalidArgument, options.path.string(),
+          "has no {}; runs are in {} of it, such as {}; name one of these, or two folders of such runs",
+          observe::kRunRecordFile, count_text(static_cast<int64_t>(runs.size()), "folder"),
+          runs.empty() ? "" : runs.front().filename().string());
   const RunRecord record = read(options.path, options);
   const std::vector<RunReport> reports = reports_of(record);
   require(!reports.empty(), ErrorCode::kBadFormat, options.path.string(), "contains no run");
@@ -98,7 +112,7 @@ void report_one(const ReportOptions& options) {
   if (!options.json.empty()) {
     std::string list;
     for (const RunReport& report : reports) list += (list.empty() ? "" : ",\n") + to_json(report);
-    write_file_atomically(options.json, "[" + list + "]\n");
+    write_output(options.json, "[" + list + "]\n");
   }
   const bool folder = std::filesystem::is_directory(options.path);
   if (!options.out.empty() || folder)
@@ -164,7 +178,7 @@ void add_report(CLI::App& app) {
       ->add_option("--bound", options->bound_percent,
                    "the largest change, in %, that still counts as flat, for one run; default: the one it "
                    "was made with")
-      ->check(positive_number());
+      ->check(bound_percent());
   command->add_option(
       "--out", options->out,
       "HTML file for the page; default: report.html in the run's folder, and no page for two runs");
@@ -173,6 +187,9 @@ void add_report(CLI::App& app) {
                     "exit with 1 unless the verdict on one run is flat");
   command->callback([options] {
     require_distinct_files(*options);
+    keep_standard_output_for({options->json, options->out});
+    tell_unreadable(options->path);
+    if (!options->other.empty()) tell_unreadable(options->other);
     require_folder_of(options->out);
     require_folder_of(options->json);
     if (options->other.empty()) return report_one(*options);

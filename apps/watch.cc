@@ -15,6 +15,7 @@
 #include "isochron/apps/number_options.h"
 #include "isochron/core/base/error.h"
 #include "isochron/core/files/file.h"
+#include "isochron/core/process/process_space.h"
 #include "isochron/core/process/standard_streams.h"
 #include "isochron/core/text/terminal_text.h"
 #include "isochron/observe/diagnose/report.h"
@@ -42,7 +43,7 @@ json read_live(const std::filesystem::path& path) {
           ErrorCode::kIo, path.string(), "is not a regular file");
   const std::vector<std::byte> bytes = read_file(path, size_t{1} << 20);
   try {
-    json live = json::parse(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+    json live = observe::parse_json<json>({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
     if (live.at("format") != "isochron live 1") throw std::invalid_argument("unknown format");
     return live;
   } catch (const std::exception& error) {
@@ -63,6 +64,13 @@ std::string bars(const std::vector<double>& values) {
 }
 
 int64_t process_of(const json& live) { return observe::whole(live, "process", 1); }
+
+std::string memory_line(double first_bytes, double bytes) {
+  if (first_bytes < 0 || bytes < 0) return "memory unknown\n";
+  const double gained = bytes - first_bytes;
+  return fmt::format("memory {} resident, {}{} since the first sample\n", observe::bytes_text(bytes),
+                     gained < 0 ? "" : "+", observe::bytes_text(gained));
+}
 
 std::string view(const json& live) {
   const auto number = [&](const char* name) { return live.at(name).get<double>(); };
@@ -94,20 +102,47 @@ std::string view(const json& live) {
     text += fmt::format("over the run, from 0 to {}:\n  {}\n",
                         observe::duration_text(std::ranges::max(medians)), bars(medians));
   }
-  const double gained = number("rss_bytes") - number("rss_first_bytes");
-  text += fmt::format("memory {} resident, {}{} since the first sample\n",
-                      observe::bytes_text(number("rss_bytes")), gained < 0 ? "" : "+",
-                      observe::bytes_text(gained));
+  text += memory_line(number("rss_first_bytes"), number("rss_bytes"));
   if (const auto alarm = live.at("alarm").get<std::string>(); !alarm.empty())
     text += fmt::format("ALARM  {}\n", quotation(alarm, kLongestAlarm));
   return text;
 }
 
+/// Waits for the first run to write into the folder, if it exists; `once`: refuses the folder without one.
+void await_run(const std::filesystem::path& live, const WatchOptions& options) {
+  std::error_code unknown;
+  const auto written = [&] { return std::filesystem::exists(live, unknown); };
+  if (written() || !std::filesystem::is_directory(options.folder, unknown)) return;  // the reading tells
+  require(!options.once, ErrorCode::kIo, options.folder.string(),
+          "no run has written here yet (there is no {})", train::kLiveFile);
+  fmt::print("waiting for a run to write into {}\n", options.folder.string());
+  std::fflush(stdout);
+  while (!written()) std::this_thread::sleep_for(std::chrono::duration<double>(options.interval_seconds));
+}
+
+/// Whether the run's process is one of those that this one can ask about. Older files don't tell.
+bool is_near(const json& live) {
+  return !live.contains("process_space") || live["process_space"].get<std::string>() == process_space();
+}
+
 bool alive(int64_t process) { return ::kill(static_cast<pid_t>(process), 0) == 0 || errno == EPERM; }
+
+/// What can be said of a process on another machine or in another container.
+std::string far_line(const json& live, const std::filesystem::path& path) {
+  std::error_code unknown;
+  const auto written = std::filesystem::last_write_time(path, unknown);
+  const auto age = std::filesystem::file_time_type::clock::now() - written;
+  const double seconds = std::max(0.0, std::chrono::duration<double>(age).count());
+  return fmt::format(
+      "the run is on {}, or in another container: whether its process is alive can't be seen from here{}\n",
+      quotation(live.value("host", "another machine"), kLongestName),
+      unknown ? "" : fmt::format("; {} is {:.0f} s old", train::kLiveFile, seconds));
+}
 
 void run_watch(const WatchOptions& options) {
   const std::filesystem::path path = options.folder / train::kLiveFile;
   const bool terminal = is_terminal(stdout);
+  await_run(path, options);
   for (;;) {
     const json live = read_live(path);
     const std::string text = view(live);
@@ -120,7 +155,9 @@ void run_watch(const WatchOptions& options) {
       fmt::print("the run is over{}{}\n", reason.empty() ? "" : ": ", quotation(reason, kLongestAlarm));
       return;
     }
-    if (!alive(process_of(live))) {
+    if (!is_near(live)) {
+      fmt::print("{}", far_line(live, path));
+    } else if (!alive(process_of(live))) {
       fmt::print("the run's process ended before the run was finished\n");
       return;
     }

@@ -182,7 +182,8 @@ class Lion : public Optimizer {
 
 struct RpropOptions {
   /// Every element's first step size. Later steps don't read it: neither a schedule nor `set_learning_rate`
-  /// changes the steps of an element that has been updated once, as in PyTorch.
+  /// changes the steps of an element that has been updated once, as in PyTorch. But a learning rate of 0
+  /// leaves parameters and states as they are.
   Schedule learning_rate = 0.01;
   /// Factors of an element's step size where its gradient's sign turns, and where it stays;
   /// 0 < eta_minus < 1 < eta_plus.

@@ -59,7 +59,9 @@ struct WeightDecay {
 /// use a second optimizer.)
 struct ParameterGroup {
   ParameterFilter holds = {};
-  double learning_rate_factor = 1;          // multiplies the optimizer's learning rate; 0 freezes them
+  /// Multiplies the optimizer's learning rate. 0 freezes the parameters; moments and velocities are still
+  /// updated, Rprop's step sizes stay.
+  double learning_rate_factor = 1;
   std::optional<double> weight_decay = {};  // in place of the optimizer's
 };
 

@@ -363,6 +363,7 @@ void run(const Options& options) {
   const bool piped = options.times.path == "-";
   require_distinct({{"the file to read", piped ? "/dev/stdin" : options.times.path}},
                    {{"--out", options.out}, {"--json", options.json}});
+  keep_standard_output_for({options.out, options.json});
   require_folder_of(options.out);
   require_folder_of(options.json);
   require(!piped || isatty(STDIN_FILENO) == 0, ErrorCode::kInvalidArgument, "analyze",
@@ -376,9 +377,9 @@ void run(const Options& options) {
   const size_t worst = worst_of(judged);
   const observe::RunReport& report = judged[worst].report;
   print(times, phases, judged, worst, name);
-  if (!options.json.empty()) write_file_atomically(options.json, json_of(times, phases, judged, worst));
+  if (!options.json.empty()) write_output(options.json, json_of(times, phases, judged, worst));
   if (!options.out.empty()) {
-    write_file_atomically(options.out, page_of(times, phases, judged, worst, name));
+    write_output(options.out, page_of(times, phases, judged, worst, name));
     fmt::print("the report is in {}\n", options.out.string());
   }
   if (!options.require_flat) return;
@@ -449,7 +450,7 @@ void add_analyze(CLI::App& app) {
       ->capture_default_str();
   command
       ->add_option("--bound", options->bound_percent, "the largest change, in %, that still counts as flat")
-      ->check(positive_number())
+      ->check(bound_percent())
       ->capture_default_str();
   command->add_option("--out", options->out, "HTML file for the report");
   command->add_option("--json", options->json, "file for the result as JSON");

@@ -10,6 +10,7 @@
 #include "isochron/apps/analyze/times/log_reader.h"
 #include "isochron/core/base/error.h"
 #include "isochron/core/files/input_stream.h"
+#include "isochron/core/process/stop_signals.h"
 #include "isochron/core/text/encoding.h"
 
 namespace isochron::apps {
@@ -51,11 +52,15 @@ bool looks_like_table(std::string_view begin) {
   return false;
 }
 
+bool interrupted() { return StopSignals::pending() != 0; }
+
 /// Before differences of elapsed times are taken.
 IterationTimes times_as_written(const TimesOptions& options) {
   using std::chrono_literals::operator""ms;
-  InputStream stream(opened(options.path),
-                     {.limit_bytes = kLargestInput, .buffer_bytes = kBuffer, .patience = -1ms});  // as `cat`
+  InputStream stream(opened(options.path), {.limit_bytes = kLargestInput,
+                                            .buffer_bytes = kBuffer,
+                                            .patience = -1ms,  // as `cat`
+                                            .stop = interrupted});
   const auto begin = stream.peek_lines(2);
   refuse_wide_text(begin, name_of(options.path));
   require(std::ranges::find(begin, std::byte{0}) == begin.end(), ErrorCode::kBadFormat, name_of(options.path),
@@ -73,7 +78,15 @@ IterationTimes times_as_written(const TimesOptions& options) {
 }  // namespace
 
 IterationTimes read_times(const TimesOptions& options) {
-  IterationTimes times = times_as_written(options);
+  IterationTimes times;
+  {
+    const StopSignals signals;
+    times = times_as_written(options);
+    if (StopSignals::pending() == SIGINT) {  // others end the process
+      StopSignals::answer();
+      times.notes.emplace_back("SIGINT ended the reading; only what came before it is judged");
+    }
+  }
   const std::string where = name_of(options.path);
   const auto has_clock = [](const IterationTimes& phase) {
     return std::ranges::any_of(phase.series, [](const TimeSeries& one) { return look_elapsed(one.ns); });

@@ -30,6 +30,9 @@
 namespace isochron::apps {
 namespace {
 
+/// 0 if the system doesn't report it.
+int64_t resident_bytes(observe::Sensors& sensors) { return std::max<int64_t>(0, sensors.read().rss_bytes); }
+
 constexpr int64_t kWarmupNs = 300'000'000;
 constexpr int64_t kMinWarmupSteps = 3;
 constexpr train::ProfileOptions kShortProfile{.rounds = 31, .seconds = 0.5};
@@ -115,7 +118,7 @@ Measurement measure(const BenchCase& entry, CaseRun& run, Options options, int64
   std::optional<Seal> seal;
   if (options.enforce_sealed) seal.emplace();
   observe::Sensors sensors;
-  const int64_t rss_before = sensors.read().rss_bytes;
+  const int64_t rss_before = resident_bytes(sensors);
   const int64_t heap_before = heap_allocations();
   const int64_t library_before = library_allocations();
   const comm::CommunicationStats sent_before = comm::world()->stats();
@@ -137,7 +140,7 @@ Measurement measure(const BenchCase& entry, CaseRun& run, Options options, int64
   const comm::CommunicationStats sent = comm::world()->stats();
   result.exposed_us = static_cast<double>(sent.exposed_ns - sent_before.exposed_ns) * 1e-3 / steps;
   result.bytes_sent = static_cast<double>(sent.bytes_sent - sent_before.bytes_sent) / steps;
-  const int64_t rss_after = sensors.read().rss_bytes;
+  const int64_t rss_after = resident_bytes(sensors);
   result.rss_mb = static_cast<double>(rss_after) * 1e-6;
   result.rss_growth_mb = static_cast<double>(rss_after - rss_before) * 1e-6;
   result.memory_mb = static_cast<double>(rss_after - rss_before_case) * 1e-6 -
@@ -279,6 +282,7 @@ void require_libraries(const std::vector<const BenchCase*>& chosen, const Option
 }
 
 void run(const Options& options) {
+  require_precision(options.how.precision, options.how.device);
   join_ranks(options);
   const bool several = comm::world()->size() > 1;
   if (options.threads > 0) set_compute_threads(options.threads);
@@ -296,7 +300,8 @@ void run(const Options& options) {
                "capture", "limits", there ? "  nodes  chain" : "");
   }
   for (const BenchCase* entry : chosen) {
-    const int64_t rss_before = observe::Sensors().read().rss_bytes;
+    observe::Sensors sensors;
+    const int64_t rss_before = resident_bytes(sensors);
     const std::unique_ptr<CaseRun> prepared = entry->make(options.how);
     Measurement m = measure(*entry, *prepared, options, rss_before);
     note_other_programs(options.how.device, m);

@@ -204,6 +204,8 @@ void write(const Sweep& sweep, const std::vector<Point>& points, const std::file
 }
 
 void run_sweep(const SweepOptions& options) {
+  require(options.precision != Precision::kTf32, ErrorCode::kUnsupported, "sweep",
+          "--precision tf32 is for CUDA devices, but sweep runs on the CPU; leave it out, or see bench");
   if (options.threads > 0) set_compute_threads(options.threads);
   const auto locks = make_own_folders({options.out});
   for (const Sweep& sweep : sweeps()) {

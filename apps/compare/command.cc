@@ -18,6 +18,7 @@
 #include "isochron/core/base/error.h"
 #include "isochron/core/files/file.h"
 #include "isochron/core/process/threads.h"
+#include "isochron/core/text/count_text.h"
 
 namespace isochron::apps {
 namespace {
@@ -31,6 +32,7 @@ struct Options {
   int threads = 0;
   int repeat = 1;
   bool require_expected = false;
+  std::string told;  // to print before anything runs
 };
 
 struct ScenarioEntry {
@@ -174,7 +176,7 @@ void run_once(const Options& options, const std::filesystem::path& folder, Tally
   });
   tally.add(results);
   write_results(results, options.device, folder);
-  if (!options.json.empty()) write_file_atomically(options.json, json_text(results, options.device));
+  if (!options.json.empty()) write_output(options.json, json_text(results, options.device));
   fmt::print("\n{} {}\n{}.\nThe report is in {}; figures, JSON and CSV files are in the same folder.\n",
              headline(results), device_text(options.device), tally.latest_text(),
              (folder / "report.html").string());
@@ -200,9 +202,13 @@ void run(const Options& options) {
   for (const std::string& name : options.scenarios) find_scenario(name, options.device);
   if (options.threads > 0) set_compute_threads(options.threads);
   require_distinct_files(options);
+  require(options.json != "-" || options.repeat == 1, ErrorCode::kInvalidArgument, "--json",
+          "'-' takes one result, but --repeat gives {}; name a file", options.repeat);
+  keep_standard_output_for({options.json});
   require_folder_of(options.json);
   const auto locks = make_own_folders({options.out});
 
+  fmt::print("{}", options.told);
   Tally tally;
   for (int i = 1; i <= options.repeat; ++i) {
     if (options.repeat > 1) fmt::print("\nRun {} of {}\n", i, options.repeat);
@@ -213,7 +219,8 @@ void run(const Options& options) {
     std::fflush(stdout);
   }
   if (options.require_expected && tally.not_as_expected() > 0) {
-    throw CheckFailed(fmt::format("{} loops did not give the expected result", tally.not_as_expected()));
+    throw CheckFailed(fmt::format("{} did not give the expected result",
+                                  isochron::count_text(tally.not_as_expected(), "loop")));
   }
 }
 
@@ -222,6 +229,20 @@ void run_at_length(CompareOptions& run, const CLI::App& command) {
   run.at_length = true;
   if (command.count("--seconds") == 0) run.seconds = 20;
   if (command.count("--budget") == 0) run.budget_seconds = 1800;
+}
+
+/// A budget that was asked for holds for all loops: each runs for its share, unless --seconds says how long.
+void share_budget(Options& options, const CLI::App& command) {
+  if (command.count("--budget") == 0) return;
+  for (const std::string& name : options.scenarios) find_scenario(name, options.device);
+  const double asked = options.run.seconds;
+  fit_budget(make_scenarios(options), options.run);
+  if (options.run.seconds == asked) return;
+  require(command.count("--seconds") == 0, ErrorCode::kInvalidArgument, "--budget",
+          "{:g} s are too few for loops of {:g} s; leave --seconds out, or make it at most {:g}",
+          options.run.budget_seconds, asked, std::floor(100 * options.run.seconds) / 100);
+  options.told = fmt::format("each loop runs for {:.2g} s, its share of --budget {:g}\n", options.run.seconds,
+                             options.run.budget_seconds);
 }
 
 }  // namespace
@@ -249,7 +270,8 @@ void add_compare(CLI::App& app) {
       ->capture_default_str();
   command
       ->add_option("--budget", options->run.budget_seconds,
-                   "seconds for all loops together; no loop is extended beyond them; 1800 with --long")
+                   "seconds for all loops together: each loop runs for its share, and none is extended "
+                   "beyond them; 1800 with --long")
       ->check(positive_number())
       ->capture_default_str();
   command->add_flag(
@@ -275,6 +297,7 @@ void add_compare(CLI::App& app) {
                     "exit with 1 unless every loop gives the expected result");
   command->callback([options, at_length, command] {
     if (*at_length) run_at_length(options->run, *command);
+    share_budget(*options, *command);
     run(*options);
   });
 }

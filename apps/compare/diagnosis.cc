@@ -7,6 +7,7 @@
 #include <map>
 #include <tuple>
 
+#include "isochron/core/text/count_text.h"
 #include "isochron/observe/statistics/statistics.h"
 
 namespace isochron::apps {
@@ -105,7 +106,8 @@ std::optional<Part> fills(const Loop& loop, const RunReport& report) {
   // This rises at once, even if a pool takes memory in large pieces.
   const SeriesReport* in_use = grows("bytes_in_use");
   add(grows("disk_bytes"), "fills the disk,", grows("disk_bytes"));
-  add(resident != nullptr ? resident : in_use, "takes more and more memory,",
+  add(resident != nullptr ? resident : in_use,
+      resident != nullptr ? "takes more and more memory," : "keeps more and more of its memory in use,",
       in_use != nullptr ? in_use : resident);
   if (part)
     part->what += fmt::format(" in {} iterations", count_text(report.iterations * loop.work_per_iteration));
@@ -220,8 +222,9 @@ std::string headline(std::span<const ScenarioResult> results) {
     found.push_back("none was found to slow down or grow");
     if (inconclusive > 0) found.push_back(fmt::format("{} inconclusive", inconclusive));
   }
-  std::string text = fmt::format("Of {} loops, {}. {} of {} cured loops stay flat", loops,
-                                 fmt::join(found, ", "), cured[Flatness::kFlat], all_cured);
+  std::string text =
+      fmt::format("Of {}, {}. {} of {} cured loops stay flat", isochron::count_text(loops, "loop"),
+                  fmt::join(found, ", "), cured[Flatness::kFlat], all_cured);
   for (const Flatness kind : {Flatness::kGrowing, Flatness::kShrinking, Flatness::kInconclusive}) {
     if (cured[kind] > 0) text += fmt::format(", {} {}", cured[kind], flatness_name(kind));
   }

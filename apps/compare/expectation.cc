@@ -5,6 +5,7 @@
 
 #include "isochron/apps/compare/scenarios/scenario.h"
 #include "isochron/core/base/error.h"
+#include "isochron/core/text/count_text.h"
 
 namespace isochron::apps {
 namespace {
@@ -38,16 +39,28 @@ void check_time(const Loop& loop, const RunReport& report, std::vector<Deviation
   }
 }
 
+/// What a sampled series is called in texts.
+std::string shown_name(std::string_view series) {
+  constexpr std::pair<std::string_view, const char*> kNames[] = {
+      {"rss_bytes", "memory"}, {"disk_bytes", "disk use"}, {"bytes_in_use", "memory in use"}};
+  for (const auto& [name, shown] : kNames)
+    if (name == series) return shown;
+  std::string words(series);
+  std::ranges::replace(words, '_', ' ');
+  return words;
+}
+
 void check_level(const observe::SeriesReport& series, std::span<const Flatness> expected,
                  std::vector<Deviation>& found) {
   if (expected.empty()) return;
   const Flatness kind = series.verdict ? series.verdict->kind : Flatness::kInconclusive;
   const Flatness grown = kind == Flatness::kShrinking ? Flatness::kFlat : kind;
   if (std::ranges::find(expected, grown) != expected.end()) return;
-  found.push_back({fmt::format("{} {}", series.name, flatness_name(kind)),
-                   fmt::format("{} is {}, expected {}", series.name, flatness_name(kind),
-                               flatness_name(expected.front())),
-                   kind == Flatness::kInconclusive});
+  const std::string name = shown_name(series.name);
+  found.push_back(
+      {fmt::format("{} {}", name, flatness_name(kind)),
+       fmt::format("{} is {}, expected {}", name, flatness_name(kind), flatness_name(expected.front())),
+       kind == Flatness::kInconclusive});
 }
 
 /// Checks memory, disk use, and the series that is expected to grow.
@@ -117,6 +130,12 @@ bool is_slow(const RunReport& report) {
 
 std::vector<Deviation> deviations_of(const Loop& loop, const LoopResult& result) {
   const RunReport& report = result.report;
+  const bool ends_sooner = loop.max_iterations > 0 && loop.max_iterations < loop.iterations_per_epoch;
+  if (report.iterations > 0 && report.iterations < loop.iterations_per_epoch && !ends_sooner)
+    return {{"too short",
+             fmt::format("too short to judge: {}, but an epoch has {}",
+                         isochron::count_text(report.iterations, "iteration"), loop.iterations_per_epoch),
+             true}};
   std::vector<Deviation> found;
   check_time(loop, report, found);
   check_levels(loop, report, found);

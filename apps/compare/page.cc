@@ -41,7 +41,7 @@ Plot time_plot(const ScenarioResult& result) {
     if (report.windows.empty()) continue;
     PlotSeries series{.name = report.name, .dashed = loop.cured};
     for (const observe::Window& window : main_windows(report)) {
-      const double middle = 0.5 * static_cast<double>(window.first_iteration + window.last_iteration) + 1;
+      const double middle = window.middle_iteration() + 1;
       series.x.push_back(middle * static_cast<double>(loop.work_per_iteration));
       series.y.push_back(per_iteration(loop, window.mean_ns()) / 1e3);
     }

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <variant>
@@ -11,6 +12,8 @@
 #include "isochron/apps/allocation_counter.h"
 #include "isochron/core/base/clock.h"
 #include "isochron/core/base/error.h"
+#include "isochron/core/process/standard_streams.h"
+#include "isochron/core/text/count_text.h"
 #include "isochron/observe/export/run_record.h"
 #include "isochron/observe/interleaved/interleaved_runner.h"
 #include "isochron/observe/interleaved/worker.h"
@@ -60,6 +63,31 @@ int64_t least_iterations(const Loop& loop, const CompareOptions& options) {
 bool has_twin(const Loop& loop, const CompareOptions& options) {
   if (options.iterations > 0 || loop.expected.leaves_time_open()) return false;
   return loop.max_iterations == 0 || loop.expected.allows(Flatness::kFlat);
+}
+
+/// How long a loop and its twin take turns.
+double turns_seconds(const CompareOptions& options) {
+  return std::min(observe::kBesideTwinSeconds, options.seconds);
+}
+
+/// The approximate time of a loop, with its warm-up and turns beside a twin.
+double usual_seconds(const Loop& loop, const CompareOptions& options) {
+  const double beside = turns_seconds(options) + observe::FlatnessOptions{}.max_warmup * options.seconds;
+  return options.seconds + (has_twin(loop, options) ? beside : 0);
+}
+
+double table_seconds_of(const CompareOptions& options) {
+  return options.iterations > 0 ? 0.1 : options.seconds / 5;
+}
+
+double usual_seconds(std::span<const Scenario> scenarios, const CompareOptions& options) {
+  double sum = 0;
+  for (const Scenario& scenario : scenarios) {
+    // A loop also starts a process, and its last turn may exceed its time.
+    for (const Loop& loop : scenario.loops) sum += usual_seconds(loop, options) + kTurnSeconds;
+    sum += static_cast<double>(scenario.tables.size()) * table_seconds_of(options) * kTableTimes;
+  }
+  return sum;
 }
 
 /// A loop that ends by itself is judged on the available data, however short its run was.
@@ -239,10 +267,7 @@ class Running {
     if (!worker_->ended() && !twin_->ended()) take_turns(turns_before_, more_seconds);
   }
   /// The approximate total time of its parts.
-  double usual_seconds() const {
-    return options_.seconds +
-           (twin_ ? turns_seconds() + observe::FlatnessOptions{}.max_warmup * options_.seconds : 0);
-  }
+  double usual_seconds() const { return apps::usual_seconds(loop_, options_); }
 
   /// `more_time`: whether a loop that ends by itself may run longer than the time every loop gets.
   bool wants_turn(bool more_time) const {
@@ -288,7 +313,7 @@ class Running {
   }
 
  private:
-  double turns_seconds() const { return std::min(observe::kBesideTwinSeconds, options_.seconds); }
+  double turns_seconds() const { return apps::turns_seconds(options_); }
   void take_turns(std::vector<observe::TurnPair>& pairs, double more_seconds) {
     observe::run_interleaved(*worker_, *twin_, turns_seconds(), pairs);
     const int64_t began_ns = now_ns();
@@ -381,19 +406,23 @@ using Loops = std::vector<std::unique_ptr<Running>>;
 /// On a terminal, one line that shows what is running; removed when the scenario is done.
 class StatusLine {
  public:
-  explicit StatusLine(const Scenario& scenario) : scenario_(scenario), shown_(::isatty(STDERR_FILENO) == 1) {}
+  explicit StatusLine(const Scenario& scenario) : scenario_(scenario), shown_(is_terminal(stderr)) {}
   StatusLine(const StatusLine&) = delete;
   StatusLine& operator=(const StatusLine&) = delete;
   ~StatusLine() {
-    if (shown_) fmt::print(stderr, "\r\033[K");
+    if (shown_) write_terminal_command(stderr, kClear);
   }
   void show(double seconds, std::string_view what) const {
-    if (shown_)
-      fmt::print(stderr, "\r\033[K{}: {:.0f} s, {} loops, {}", scenario_.name, seconds,
-                 scenario_.loops.size(), what);
+    if (!shown_) return;
+    write_terminal_command(stderr, kClear);
+    const std::string text = fmt::format("{}: {:.0f} s, {}, {}", scenario_.name, seconds,
+                                         isochron::count_text(scenario_.loops.size(), "loop"), what);
+    fmt::print(stderr, "{}", row_of(stderr, text));
   }
 
  private:
+  static constexpr std::string_view kClear = "\r\033[K";
+
   const Scenario& scenario_;
   bool shown_;
 };
@@ -444,8 +473,10 @@ std::vector<observe::Table> tables_of(const Scenario& scenario, double seconds) 
 ScenarioResult run_scenario(const Scenario& scenario, const CompareOptions& options, const Clock& spent,
                             double until) {
   const StatusLine status(scenario);
-  if (options.verbose) fmt::print("\n{}: {} loops, taking turns\n", scenario.name, scenario.loops.size());
-  const double table_seconds = options.iterations > 0 ? 0.1 : options.seconds / 5;
+  if (options.verbose)
+    fmt::print("\n{}: {}, taking turns\n", scenario.name,
+               isochron::count_text(scenario.loops.size(), "loop"));
+  const double table_seconds = table_seconds_of(options);
   until -= static_cast<double>(scenario.tables.size()) * table_seconds * kTableTimes;
   Loops loops;
   for (const Loop& loop : scenario.loops) loops.push_back(std::make_unique<Running>(loop, options));
@@ -480,6 +511,20 @@ void run_steps(LoopContext& context, data::Dataset& batches,
     }
     if (!context.next()) return;
   }
+}
+
+void fit_budget(std::span<const Scenario> scenarios, CompareOptions& options) {
+  if (options.iterations > 0 || usual_seconds(scenarios, options) <= options.budget_seconds) return;
+  constexpr int kTries = 8;  // not all parts get shorter in proportion
+  for (int i = 0; i < kTries && usual_seconds(scenarios, options) > options.budget_seconds; ++i)
+    options.seconds *= options.budget_seconds / usual_seconds(scenarios, options);
+  if (options.seconds >= kTurnSeconds) return;
+  size_t loops = 0;
+  for (const Scenario& scenario : scenarios) loops += scenario.loops.size();
+  options.seconds = kTurnSeconds;
+  fail(ErrorCode::kInvalidArgument, "--budget", "{} need at least {:.0f} s, got {:g}",
+       isochron::count_text(loops, "loop"), std::ceil(usual_seconds(scenarios, options)),
+       options.budget_seconds);
 }
 
 std::vector<ScenarioResult> run_scenarios(std::span<const Scenario> scenarios, const CompareOptions& options,

@@ -21,4 +21,8 @@ namespace isochron::apps {
 std::vector<ScenarioResult> run_scenarios(std::span<const Scenario> scenarios, const CompareOptions& options,
                                           const std::function<void(const ScenarioResult& result)>& done);
 
+/// Shortens `options.seconds` until the loops and tables fit into `options.budget_seconds`. Throws
+/// kInvalidArgument if a loop's share would be less than one of its turns.
+void fit_budget(std::span<const Scenario> scenarios, CompareOptions& options);
+
 }  // namespace isochron::apps

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "isochron/core/text/count_text.h"
 #include "isochron/observe/export/table.h"
 
 namespace isochron::apps {
@@ -51,12 +52,13 @@ void Tally::add(std::span<const ScenarioResult> scenarios) {
 }
 
 std::string Tally::latest_text() const {
-  return fmt::format("{} loops: {} as expected, {} inconclusive, {} not as expected", latest_.all(),
-                     latest_.expected, latest_.inconclusive, latest_.otherwise);
+  return fmt::format("{}: {} as expected, {} inconclusive, {} not as expected",
+                     isochron::count_text(latest_.all(), "loop"), latest_.expected, latest_.inconclusive,
+                     latest_.otherwise);
 }
 
 std::string Tally::text() const {
-  observe::Table table{.title = fmt::format("{} runs", runs_),
+  observe::Table table{.title = isochron::count_text(runs_, "run"),
                        .columns = {"loop", "as expected", "inconclusive", "not as expected", "found instead"},
                        .rows = {},
                        .says = {}};

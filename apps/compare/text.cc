@@ -56,23 +56,29 @@ std::string details_text(const ScenarioResult& result) {
 
 /// The deviations from the expectation; inconclusive findings are in one line.
 std::string findings_text(const ScenarioResult& result, const CompareOptions& options) {
+  const bool shortened = options.iterations > 0 || options.seconds < CompareOptions{}.seconds;
   std::string text;
   std::vector<std::string> inconclusive;
   for (const LoopResult& loop : result.loops) {
     if (loop.finding() == Finding::kInconclusive) inconclusive.push_back(loop.report.name);
     for (const Deviation& deviation : loop.deviations) {
       if (!deviation.inconclusive)
-        text += fmt::format("\n  not as expected: {}: {}\n", loop.report.name, deviation.text);
+        text += fmt::format("\n  {}: {}: {}\n",
+                            shortened ? "not as expected, as the run may be too short" : "not as expected",
+                            loop.report.name, deviation.text);
     }
   }
-  if (!inconclusive.empty()) {
-    text += fmt::format(
-        "\n  inconclusive, because other programs were running or the run was too short: {}\n    a longer "
-        "run: the same command with --seconds {:g} --budget {:g}\n",
-        fmt::join(inconclusive, ", "), std::max(10.0, 2 * options.seconds),
-        std::max(600.0, 2 * options.budget_seconds));
-  }
-  return text;
+  if (inconclusive.empty()) return text;
+  const std::string longer =
+      options.iterations > 0
+          ? std::string("without --iterations")
+          : fmt::format("with --seconds {:g} --budget {:g}", std::max(10.0, 2 * options.seconds),
+                        std::max(600.0, 2 * options.budget_seconds));
+  return text +
+         fmt::format(
+             "\n  inconclusive, because other programs were running or the run was too short: {}\n    a "
+             "longer run: the same command {}\n",
+             fmt::join(inconclusive, ", "), longer);
 }
 
 double epoch_work(const Loop& loop) {

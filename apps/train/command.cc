@@ -25,6 +25,7 @@
 #include "isochron/backends/common/choices.h"
 #include "isochron/comm/group/world.h"
 #include "isochron/comm/launch/join.h"
+#include "isochron/comm/launch/launch.h"
 #include "isochron/core/base/error.h"
 #include "isochron/core/files/run_folder.h"
 #include "isochron/core/process/threads.h"
@@ -63,18 +64,44 @@ void open_device(const TrainOptions& options) {
   if (options.memory_limit) cuda::limit_memory(options.device, *options.memory_limit);
 }
 
-/// Checkpoints of two runs in one folder would be mistaken for those of one run.
+/// Throws kInvalidArgument for options that concern several ranks, if no launcher started this process. Who
+/// gives them expects something else, such as early stopping.
+void require_ranks(const TrainOptions& options) {
+  const std::pair<bool, const char*> given[] = {
+      {options.patience_seconds.has_value(),
+       "--patience is how long a rank waits for another before it says so"},
+      {options.patience_end_seconds.has_value(),
+       "--patience-end is how long a rank waits for another at most"},
+      {options.bucket_bytes.has_value(), "--bucket is the size in which ranks exchange gradients"}};
+  for (const auto& [is_given, text] : given)
+    require(!is_given || comm::detect_launch(), ErrorCode::kInvalidArgument, "train",
+            "{}, for runs that mpirun or srun starts; leave it out", text);
+}
+
+/// Empty if there is none.
+std::string weights_in(const std::filesystem::path& folder) {
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    if (entry.path().extension() == ".safetensors") return entry.path().filename().string();
+  return {};
+}
+
+/// Checkpoints of two runs in one folder would be mistaken for those of one run, and the weights of the
+/// second run replace those of the first.
 void require_fresh_or_resumed(const TrainOptions& options) {
-  if (options.checkpoint.empty() || options.resume) return;
-  const auto found = train::newest_checkpoint(options.checkpoint);
+  if (options.checkpoint.empty()) return;
+  const std::string folder = options.checkpoint.string(), weights = weights_in(options.checkpoint);
+  if (weights.empty()) {
+    if (options.resume) fmt::print("no checkpoint in {}: starting from the beginning\n", folder);
+    return;
+  }
+  const bool found = train::newest_checkpoint(options.checkpoint).has_value();
+  if (found && options.resume) return;
   require(!found, ErrorCode::kInvalidArgument, "train",
           "{} contains checkpoints of an earlier run; continue it with --resume, or name another folder",
-          options.checkpoint.string());
-  for (const auto& entry : std::filesystem::directory_iterator(options.checkpoint)) {
-    require(entry.path().extension() != ".safetensors", ErrorCode::kInvalidArgument, "train",
-            "{} contains weights of an earlier run ({}); name another folder", options.checkpoint.string(),
-            entry.path().filename().string());
-  }
+          folder);
+  fail(ErrorCode::kInvalidArgument, "train",
+       "{} contains weights of an earlier run ({}){}; name another folder", folder, weights,
+       options.resume ? ", but no checkpoint to resume from" : "");
 }
 
 /// "FROM:TO" or "N".
@@ -121,6 +148,17 @@ void keep_quiet(TrainOptions& options) {
   print_nothing();
 }
 
+/// A dry run leaves out what the other options ask to write.
+void tell_unwritten(const TrainOptions& options) {
+  const std::pair<const std::filesystem::path&, const char*> files[] = {
+      {options.out, "--out"},     {options.json, "--json"},     {options.checkpoint, "--checkpoint"},
+      {options.trace, "--trace"}, {options.graphs, "--graphs"}, {options.tensorboard, "--tensorboard"}};
+  std::vector<std::string> names;
+  for (const auto& [path, name] : files)
+    if (!path.empty()) names.emplace_back(name);
+  if (!names.empty()) fmt::print("a dry run writes no files: {} left out\n", fmt::join(names, ", "));
+}
+
 void require_distinct_files(const TrainOptions& options) {
   std::vector<NamedFile> outputs = files_of_run(options.out);
   if (!options.checkpoint.empty())
@@ -133,6 +171,9 @@ void require_distinct_files(const TrainOptions& options) {
 
 void train(const TrainableModel& model, TrainOptions options) {
   require_distinct_files(options);
+  keep_standard_output_for({options.json});
+  require(options.trace != "-", ErrorCode::kInvalidArgument, "--trace",
+          "a trace is written to a file; expected its name, got '-'");
   require(!options.exact_sums || options.precision != Precision::kMixedFp8, ErrorCode::kUnsupported,
           "--exact-sums",
           "is for f32, mixed_bf16 and mixed_f16; in mixed_fp8 the scale factors are computed from the "
@@ -152,8 +193,11 @@ void train(const TrainableModel& model, TrainOptions options) {
     locks = make_own_folders({options.out, options.graphs, options.checkpoint});
     require_folder_of(options.json);  // its folder may be one of the folders above
     require_folder_of(options.trace);
+    for (const NamedFile& file : files_of_run(options.out)) require_folder_of(file.path);
+    if (!options.checkpoint.empty()) require_folder_of(options.checkpoint / kWeightsName);
     require_fresh_or_resumed(options);
   }
+  if (options.dry_run && first) tell_unwritten(options);
   const std::unique_ptr<comm::Watchdog> watchdog = watch_ranks(options);
   try {
     model.train(options);
@@ -178,6 +222,8 @@ void run(const TrainOptions& options) {
     require(!options.sync_batch_norm || model.batch_norm, ErrorCode::kInvalidArgument, "train",
             "--sync-batch-norm is for models with batch normalization, which are {}, not {}; leave it out",
             fmt::join(models_with_batch_norm(), " and "), options.model);
+    require_precision(options.precision, options.device);
+    require_ranks(options);
     open_device(options);
     comm::join(patience_of(options));
     require(comm::world()->size() == 1 || !options.beside_twin.value_or(false), ErrorCode::kUnsupported,
@@ -238,6 +284,16 @@ void add_model_options(CLI::App& command, TrainOptions& options) {
                   "--optimizer is given")
       ->check(positive_number());
   command
+      .add_option("--clip-norm", options.clip_norm,
+                  "largest norm of all gradients of an update together; larger gradients are scaled down to "
+                  "it; default: no clipping")
+      ->check(positive_number());
+  command
+      .add_option("--early-stopping", options.early_stopping,
+                  "end the training after this many epochs without a better validation loss; default: all "
+                  "epochs are trained")
+      ->check(whole_number(1, INT32_MAX));
+  command
       .add_option("--accumulate", options.accumulate,
                   "batches per update, on every rank where there are several: their gradients are summed, "
                   "weighted by rows")
@@ -259,14 +315,13 @@ void add_rank_options(CLI::App& command, TrainOptions& options) {
                   "size of the buckets in which gradients are exchanged between ranks, such as 64KiB (the "
                   "last bucket may be smaller); default: 1MiB")
       ->transform(CLI::AsSizeValue(true))
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1));
   command
       .add_option(
           "--patience", options.patience_seconds,
           "seconds that a rank waits in one collective, or while MPI starts or ends, before it reports on "
-          "standard error which rank it waits for, and what that rank is doing")
-      ->check(positive_number())
-      ->capture_default_str();
+          "standard error which rank it waits for, and what that rank is doing; default: 60")
+      ->check(positive_number());
   command
       .add_option("--patience-end", options.patience_end_seconds,
                   "seconds that a rank waits in one collective, or while MPI starts or ends, before the run "

@@ -30,13 +30,15 @@ struct TrainOptions {
   int64_t batch = 0;
   std::string optimizer;
   std::optional<double> learning_rate;
+  std::optional<double> clip_norm;
+  int early_stopping = 0;  // epochs without a better validation loss; 0: none
   uint64_t seed = 0;
   int threads = 0;
   int accumulate = 1;
   bool exact_sums = false;
   bool sync_batch_norm = false;
   std::optional<uint64_t> bucket_bytes;
-  double patience_seconds = 60;                // wait of ranks for another before they report it
+  std::optional<double> patience_seconds;      // wait of ranks for another before they report it; none: 60
   std::optional<double> patience_end_seconds;  // before the run ends; none: for ever
   bool dry_run = false;
   bool deterministic = false;

@@ -49,19 +49,25 @@ std::chrono::nanoseconds nanoseconds_of(double seconds) {
   return std::chrono::nanoseconds(static_cast<int64_t>(std::min(seconds, kMost) * 1e9));
 }
 
+/// What was asked for, in place of the usual 60 s and never.
+template <typename WatchOptions>
+WatchOptions patient(const TrainOptions& options) {
+  WatchOptions watch;
+  if (options.patience_seconds) watch.patience = nanoseconds_of(*options.patience_seconds);
+  if (options.patience_end_seconds) watch.end_after = nanoseconds_of(*options.patience_end_seconds);
+  return watch;
+}
+
 }  // namespace
 
 comm::LaunchWatchOptions patience_of(const TrainOptions& options) {
-  comm::LaunchWatchOptions watch{.patience = nanoseconds_of(options.patience_seconds)};
-  if (options.patience_end_seconds) watch.end_after = nanoseconds_of(*options.patience_end_seconds);
-  return watch;
+  return patient<comm::LaunchWatchOptions>(options);
 }
 
 std::unique_ptr<comm::Watchdog> watch_ranks(const TrainOptions& options) {
   const std::shared_ptr<comm::Group>& group = comm::world();
   if (group->size() == 1 || options.dry_run) return nullptr;
-  comm::WatchdogOptions watch{.patience = nanoseconds_of(options.patience_seconds)};
-  if (options.patience_end_seconds) watch.end_after = nanoseconds_of(*options.patience_end_seconds);
+  auto watch = patient<comm::WatchdogOptions>(options);
   const std::filesystem::path& folder = options.checkpoint.empty() ? options.out : options.checkpoint;
   if (!folder.empty()) watch.folder = folder / kFolder;
   watch.tell = comm::print_message;

@@ -8,6 +8,7 @@
 
 #include "isochron/core/base/error.h"
 #include "isochron/core/telemetry/event.h"
+#include "isochron/train/checkpoints/checkpoint_writer.h"
 
 namespace isochron::apps {
 namespace {
@@ -43,7 +44,7 @@ train::ModelCheckpointOptions checkpoint_options(const TrainOptions& options) {
 
 SavedLines::SavedLines()
     : sink_(add_event_sink([this](const Event& event) {
-        if (event.kind != EventKind::kCheckpoint) return;
+        if (event.kind != EventKind::kCheckpoint || event.text == train::kWrittenAgain) return;
         const std::lock_guard lock(mutex_);
         ++saved_;
         last_ = event.name;

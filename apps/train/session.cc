@@ -6,6 +6,7 @@
 
 #include "isochron/apps/allocation_counter.h"
 #include "isochron/apps/commands.h"
+#include "isochron/apps/output_files.h"
 #include "isochron/apps/run_files.h"
 #include "isochron/apps/train/dry_run.h"
 #include "isochron/apps/train/optimizers.h"
@@ -77,6 +78,7 @@ TrainSession::TrainSession(const TrainOptions& options, const TrainSettings& set
 optim::StepOptions TrainSession::step_options() const {
   optim::StepOptions options{.accumulate = options_.accumulate};
   options.exact_sums = options_.exact_sums;
+  options.clip.global_norm = options_.clip_norm.value_or(0);
   if (options_.bucket_bytes) options.bucket_bytes = *options_.bucket_bytes;
   options.keep_gradients = options_.gradient_histograms;
   if (options_.precision == Precision::kMixedF16) options.loss_scale = optim::LossScale::dynamic();
@@ -117,6 +119,7 @@ std::vector<train::FitOptions::Setting> TrainSession::settings() const {
       {"--threads", std::to_string(compute_threads()), true},
       {"--device", options_.device.str(), true},
       {"vector instructions", ops::vector_target(), true}};
+  if (options_.clip_norm) all.push_back({"--clip-norm", fmt::format("{}", *options_.clip_norm)});
   if (!data_checksum_.empty()) all.push_back({"content of the data", data_checksum_});
   // The decay of the learning rate depends on the last epoch.
   if (settings_.decay) all.push_back({"--epochs", std::to_string(epochs_)});
@@ -150,7 +153,7 @@ train::Trainer TrainSession::trainer(train::BatchFunctions functions, train::Bat
 
 void TrainSession::fit(train::Trainer& trainer, train::Batches data, train::FitOptions fit_options) {
   fmt::print("{}{}, batch {}{}, {}, learning rate {:g}{}{}\n", count_text(epochs_, "epoch"),
-             counts_steps() ? fmt::format(" of {} steps", steps_per_epoch(data)) : "", batch_,
+             counts_steps() ? fmt::format(" of {}", count_text(steps_per_epoch(data), "step")) : "", batch_,
              batches_per_update() > 1 ? fmt::format(", one update per {} batches", batches_per_update()) : "",
              optimizer_name_, learning_rate_, settings_.warmup_share > 0 ? " after warm-up" : "",
              settings_.decay ? ", cosine decay" : "");
@@ -255,6 +258,10 @@ void TrainSession::add_callbacks(std::vector<train::Callback*>& callbacks) {
     memory_.emplace(train::MemoryWatchOptions{options_.memory_at});
     callbacks.push_back(&*memory_);
   }
+  if (options_.early_stopping > 0) {
+    early_stopping_.emplace(train::EarlyStoppingOptions{.patience = options_.early_stopping});
+    callbacks.push_back(&*early_stopping_);
+  }
   if (options_.checkpoint.empty()) return;
   checkpoints_.emplace(checkpoint_options(options_));
   callbacks.push_back(&*checkpoints_);
@@ -293,11 +300,10 @@ void TrainSession::save_weights() {
   const std::filesystem::path path = options_.checkpoint / kWeightsName;
   nn::write_safetensors(path, tensors);
   const train::CheckpointWriterStats stats = checkpoints_->stats();
-  fmt::print(
-      "weights are in {}; {} checkpoints written, {} coalesced, training waited {} for them ({} at most)\n",
-      path.string(), stats.saved, stats.coalesced,
-      observe::duration_text(static_cast<double>(stats.stall_ns)),
-      observe::duration_text(static_cast<double>(stats.longest_stall_ns)));
+  fmt::print("weights are in {}; {} written, {} coalesced, training waited {} for them ({} at most)\n",
+             path.string(), count_text(stats.saved, "checkpoint"), stats.coalesced,
+             observe::duration_text(static_cast<double>(stats.stall_ns)),
+             observe::duration_text(static_cast<double>(stats.longest_stall_ns)));
 }
 
 void TrainSession::finish(const TrainOutcome& outcome) {
@@ -345,7 +351,7 @@ std::optional<observe::RunReport> TrainSession::judge(const TrainOutcome& outcom
       fmt::print(
           "  the training was too short to alternate with its twin twice; its time is judged without the "
           "twin\n");
-    } else if (beside_twin_) {
+    } else if (beside_twin_ && report->time.kind != observe::Flatness::kInconclusive) {
       fmt::print("  {}: {}\n", report->name, report->time.reason);
     }
   } else {
@@ -393,11 +399,11 @@ void TrainSession::write(const observe::RunReport* report, std::optional<observe
   if (!outcome.sample.empty()) document["sample"] = outcome.sample;
   // A sample may break off within a character, or a file hold other bytes than UTF-8.
   const std::string text = document.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
-  if (!options_.json.empty()) write_file_atomically(options_.json, text);
+  write_output(options_.json, text);
   if (options_.out.empty()) return;
   const std::string summary =
-      fmt::format("{} epochs, batch {}, {}, learning rate {:g}, seed {}, {} threads", epochs_, batch_,
-                  optimizer_name_, learning_rate_, options_.seed, compute_threads());
+      fmt::format("{}, batch {}, {}, learning rate {:g}, seed {}, {}", count_text(epochs_, "epoch"), batch_,
+                  optimizer_name_, learning_rate_, options_.seed, count_text(compute_threads(), "thread"));
   write_file_atomically(options_.out / kResultFile, text);
   write_file_atomically(options_.out / kHistoryFile, history_.csv());
   if (kernels_)

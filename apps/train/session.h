@@ -21,6 +21,7 @@
 #include "isochron/observe/record/recorder.h"
 #include "isochron/observe/record/trace.h"
 #include "isochron/optim/optimizers.h"
+#include "isochron/train/callbacks/callbacks.h"
 #include "isochron/train/callbacks/device_sensors.h"
 #include "isochron/train/callbacks/graph_dump.h"
 #include "isochron/train/callbacks/memory_watch.h"
@@ -148,6 +149,7 @@ class TrainSession {
   train::History history_;
   std::function<train::NamedVariables()> weights_;
   std::optional<train::ModelCheckpoint> checkpoints_;
+  std::optional<train::EarlyStopping> early_stopping_;
   std::optional<SavedLines> saved_lines_;
   std::optional<train::RunWatch> watch_;
   std::optional<train::MemoryWatch> memory_;

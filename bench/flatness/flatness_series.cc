@@ -267,6 +267,11 @@ std::vector<SeriesClass> sick(double change) {
       return (1 + change * std::clamp((position - from) / (to - from), 0.0, 1.0)) * r.noise(0.05);
     };
   });
+  add("ramp that ends at 25 to 65 %", [change](Run& run) -> Factor {
+    return [change, to = run.between(0.25, 0.65)](Run& r, int, double position) {
+      return (1 + change * std::min(1.0, position / to)) * r.noise(0.05);
+    };
+  });
   for (const int every : {10, 100, 400}) {
     add("spikes each " + std::to_string(every) + " that grow", [change, every](Run& run) -> Factor {
       run.length = std::max(run.length, 30 * every);

@@ -17,6 +17,7 @@
 #include "isochron/core/base/clock.h"
 #include "isochron/core/base/error.h"
 #include "isochron/core/process/background_work.h"
+#include "isochron/core/process/process_space.h"
 
 namespace isochron::comm {
 namespace {
@@ -37,11 +38,6 @@ struct Decided {
   int64_t end_after_ns;
   uint64_t folder_bytes;
 };
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
-}
 
 std::string time_text() {
   const std::time_t now = std::time(nullptr);

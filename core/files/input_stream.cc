@@ -21,6 +21,8 @@ constexpr int kGzipWindow = 15 + 16;
 constexpr int kZlibWindow = 15;
 constexpr size_t kSmallestBuffer = 16;
 constexpr size_t kFirstBytes = 4;
+constexpr int kLookEveryMs = 100;                     // at InputStreamOptions::stop
+constexpr std::chrono::milliseconds kLastWords(500);  // for which is read on after it
 
 }  // namespace
 
@@ -96,15 +98,38 @@ void InputStream::wait_for_writer(bool pipe) const {
   if (named) {
     pollfd waiting{descriptor_, POLLIN, 0};
     const int most_ms = static_cast<int>(options_.patience.count());
-    int ready = ::poll(&waiting, 1, most_ms);
-    while (ready < 0 && errno == EINTR) ready = ::poll(&waiting, 1, most_ms);
-    require(ready != 0, ErrorCode::kIo, where_, "is a pipe, and nobody wrote to it within {} s",
+    const int step_ms = options_.stop != nullptr ? kLookEveryMs : most_ms;
+    int ready = 0;
+    const auto stop = [&] { return options_.stop != nullptr && options_.stop(); };
+    for (int waited_ms = 0; ready <= 0 && !stop();) {
+      ready = ::poll(&waiting, 1, step_ms);
+      if (ready < 0 && errno != EINTR) fail(ErrorCode::kIo, where_, "cannot wait: {}", std::strerror(errno));
+      if (ready == 0 && most_ms >= 0 && (waited_ms += step_ms) >= most_ms) break;
+    }
+    require(ready > 0 || stop(), ErrorCode::kIo, where_, "is a pipe, and nobody wrote to it within {} s",
             std::chrono::duration<double>(options_.patience).count());
   }
   ::fcntl(descriptor_, F_SETFL, ::fcntl(descriptor_, F_GETFL) & ~O_NONBLOCK);
 }
 
+/// Waits for bytes, or for the end; whether InputStreamOptions::stop came first. What the writer writes as it
+/// ends by the same signal is still read.
+bool InputStream::stops() {
+  if (options_.stop == nullptr) return false;
+  pollfd waiting{descriptor_, POLLIN, 0};
+  for (;;) {
+    const auto now = std::chrono::steady_clock::now();
+    if (!stop_at_ && options_.stop()) stop_at_ = now;
+    if (stop_at_ && now - *stop_at_ > kLastWords) return true;
+    const int ready = ::poll(&waiting, 1, kLookEveryMs);
+    if (ready > 0) return false;
+    if (ready < 0 && errno != EINTR) fail(ErrorCode::kIo, where_, "cannot wait: {}", std::strerror(errno));
+  }
+}
+
 size_t InputStream::read_file(std::span<std::byte> into) {
+  stopped_ = stopped_ || stops();
+  if (stopped_) return 0;
   for (;;) {
     const ssize_t got = ::read(descriptor_, into.data(), into.size());
     if (got >= 0) return static_cast<size_t>(got);
@@ -126,7 +151,7 @@ size_t InputStream::inflate_more(std::span<std::byte> into) {
       from.read_bytes += got;
       if (got == 0) {
         const bool whole = !from.member_open && from.read_bytes > 0;
-        require(whole, ErrorCode::kBadFormat, where_,
+        require(whole || stopped_, ErrorCode::kBadFormat, where_,
                 "the compressed data ends at byte {} before its end mark; is it truncated?", from.consumed());
         from.ended = true;
         break;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,6 +23,9 @@ struct InputStreamOptions {
   size_t buffer_bytes = size_t{1} << 16;
   /// How long a named pipe may go without data from a writer; negative: forever.
   std::chrono::milliseconds patience{10'000};
+  /// Asked several times a second while nothing comes; true ends the stream as if its file had ended. Null:
+  /// never.
+  bool (*stop)() = nullptr;
 };
 
 /// Once open, reading allocates nothing. After an error, only `seek` may be called.
@@ -37,6 +41,8 @@ class InputStream {
   /// The path, for messages.
   const std::string& where() const { return where_; }
   bool compressed() const;
+  /// Whether InputStreamOptions::stop has ended it.
+  bool stopped() const { return stopped_; }
 
   /// The bytes that come next: at least one unless the stream has ended, and at least four at the beginning
   /// of a plain file that has as many. Valid until the next call. Throws kIo, and kBadFormat with the
@@ -64,6 +70,7 @@ class InputStream {
   struct Inflater;
 
   void wait_for_writer(bool pipe) const;
+  bool stops();
   size_t read_file(std::span<std::byte> into);
   size_t inflate_more(std::span<std::byte> into);
   size_t fill(std::span<std::byte> into);
@@ -77,7 +84,9 @@ class InputStream {
   std::vector<std::byte> window_;
   size_t begin_ = 0, end_ = 0;  // in window_: the bytes not yet consumed
   uint64_t window_offset_ = 0;  // of window_[0] in the content
-  bool lost_ = false;           // bytes beyond the limit were read and dropped
+  bool stopped_ = false;
+  std::optional<std::chrono::steady_clock::time_point> stop_at_;
+  bool lost_ = false;  // bytes beyond the limit were read and dropped
   std::unique_ptr<Inflater> inflater_;
 };
 

@@ -32,6 +32,14 @@ std::optional<double> quota_in(const std::filesystem::path& folder) {
   return quota > 0 && period > 0 ? std::optional(quota / period) : std::nullopt;
 }
 
+bool counts_throttling(const std::filesystem::path& file) {
+  std::ifstream lines(file);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("throttled_")) return true;
+  }
+  return false;
+}
+
 std::atomic<int>& share_setting() {
   static std::atomic<int> setting{[] {
     const double cores = usable_core_count();
@@ -42,15 +50,10 @@ std::atomic<int>& share_setting() {
 
 }  // namespace
 
-std::optional<double> core_quota(const std::filesystem::path& groups, const std::filesystem::path& own) {
-  std::optional<double> least;
-  const auto look = [&](const std::filesystem::path& folder) {
-    const std::optional<double> quota = quota_in(folder);
-    if (quota) least = std::min(least.value_or(*quota), *quota);
-  };
-  // Within a container the group's own folder may be the root.
-  look(groups);
-  look(groups / "cpu");
+std::vector<std::filesystem::path> control_groups(std::string_view controller,
+                                                  const std::filesystem::path& groups,
+                                                  const std::filesystem::path& own) {
+  std::vector<std::filesystem::path> folders;
   std::ifstream lines(own);
   // "4:cpu,cpuacct:/a/b"; of the second version "0::/a/b".
   for (std::string line; std::getline(lines, line);) {
@@ -58,12 +61,37 @@ std::optional<double> core_quota(const std::filesystem::path& groups, const std:
     if (first == std::string::npos || second == std::string::npos) continue;
     const std::string controllers = fmt::format(",{},", line.substr(first + 1, second - first - 1));
     const bool unified = controllers == ",,";
-    if (!unified && controllers.find(",cpu,") == std::string::npos) continue;
-    const std::filesystem::path base = unified ? groups : groups / "cpu";
+    if (!unified && controllers.find(fmt::format(",{},", controller)) == std::string::npos) continue;
+    const std::filesystem::path base = unified ? groups : groups / controller;
     std::filesystem::path path = std::filesystem::path(line.substr(second + 1)).relative_path();
-    for (; !path.empty(); path = path.parent_path()) look(base / path);
+    for (; !path.empty(); path = path.parent_path()) folders.push_back(base / path);
+  }
+  folders.push_back(groups);
+  folders.push_back(groups / controller);
+  return folders;
+}
+
+std::optional<double> core_quota(const std::filesystem::path& groups, const std::filesystem::path& own) {
+  std::optional<double> least;
+  for (const std::filesystem::path& folder : control_groups("cpu", groups, own)) {
+    const std::optional<double> quota = quota_in(folder);
+    if (quota) least = std::min(least.value_or(*quota), *quota);
   }
   return least;
+}
+
+std::filesystem::path throttling_file(const std::filesystem::path& groups, const std::filesystem::path& own) {
+  std::filesystem::path found;
+  std::optional<double> least;
+  for (const std::filesystem::path& folder : control_groups("cpu", groups, own)) {
+    std::filesystem::path file = folder / "cpu.stat";
+    const std::optional<double> quota = quota_in(folder);
+    const bool lower = quota && (!least || *quota < *least);
+    if ((!lower && !found.empty()) || !counts_throttling(file)) continue;
+    if (lower) least = quota;
+    found = std::move(file);
+  }
+  return found;
 }
 
 int usable_core_count(AffinityFunction ask) {

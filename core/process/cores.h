@@ -29,10 +29,21 @@ int core_share();
 /// kInvalidArgument for less than 1.
 void set_core_share(int cores);
 
-/// The lowest quota, in cores, of this process's control group and those above it, of either version; none if
-/// there is no limit. `groups`, `own`: where the system shows them.
+/// The folders of this process's control groups for `controller` ("cpu", "memory"), of either version: its
+/// own group, those above it, and last the mounts, which in a container are the own group. Folders may be
+/// missing. `groups`, `own`: where the system shows them.
+std::vector<std::filesystem::path> control_groups(std::string_view controller,
+                                                  const std::filesystem::path& groups = "/sys/fs/cgroup",
+                                                  const std::filesystem::path& own = "/proc/self/cgroup");
+
+/// The lowest quota, in cores, of this process's control group and those above it; none if there is no limit.
 std::optional<double> core_quota(const std::filesystem::path& groups = "/sys/fs/cgroup",
                                  const std::filesystem::path& own = "/proc/self/cgroup");
+
+/// The file that says for how long the quota was used up: of the group with the lowest quota, or of the
+/// nearest group that counts it where there is none; empty if no group does.
+std::filesystem::path throttling_file(const std::filesystem::path& groups = "/sys/fs/cgroup",
+                                      const std::filesystem::path& own = "/proc/self/cgroup");
 
 /// Time on the run queue in ns from the text of /proc/.../schedstat; 0 when malformed. Allocates nothing.
 int64_t parse_core_wait_ns(std::string_view schedstat);

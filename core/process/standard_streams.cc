@@ -1,12 +1,16 @@
 #include "isochron/core/process/standard_streams.h"
 
+#include <fcntl.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/types.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
+#include <cstdlib>
 #include <cstring>
 
 #include "isochron/core/base/error.h"
@@ -24,6 +28,7 @@ struct EscapedStream {
 // Never destroyed: the streams are flushed after all destructors.
 EscapedStream g_streams[] = {{STDOUT_FILENO}, {STDERR_FILENO}};
 void (*g_unread)() = nullptr;
+int g_data = -1;  // where `write_data` writes; -1: nothing keeps standard output for it
 
 /// Collects pieces and writes them; remembers a failed write.
 class Output {
@@ -114,7 +119,52 @@ int standard_output_error() { return g_streams[0].first_error; }
 
 bool is_terminal(std::FILE* file) {
   const int descriptor = descriptor_of(file);
-  return descriptor >= 0 && ::isatty(descriptor) == 1;
+  const char* const kind = std::getenv("TERM");
+  const bool dumb = kind != nullptr && std::string_view(kind) == "dumb";
+  return !dumb && descriptor >= 0 && ::isatty(descriptor) == 1;
+}
+
+int terminal_columns(std::FILE* file) {
+  winsize size{};
+  const int descriptor = descriptor_of(file);
+  if (descriptor >= 0 && ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  constexpr int kUsual = 80;
+  const char* const text = std::getenv("COLUMNS");
+  if (text == nullptr) return kUsual;
+  int columns = 0;
+  const auto [end, error] = std::from_chars(text, text + std::strlen(text), columns);
+  return error == std::errc() && *end == '\0' && columns > 0 ? columns : kUsual;
+}
+
+std::string_view row_of(std::FILE* file, std::string_view text) {
+  const int most = std::max(terminal_columns(file) - 1, 1);
+  size_t at = 0;
+  for (int characters = 0; at < text.size(); ++at) {
+    const bool continues = (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80;
+    if (!continues && ++characters > most) break;
+  }
+  return text.substr(0, at);
+}
+
+void keep_standard_output_for_data() {
+  if (g_data >= 0) return;
+  std::fflush(stdout);
+  g_data = ::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  require(g_data >= 0 && ::dup2(STDERR_FILENO, STDOUT_FILENO) >= 0, ErrorCode::kIo, "standard output",
+          "cannot be kept for data: {}", std::strerror(errno));
+}
+
+void write_data(std::string_view content) {
+  require(g_data >= 0, ErrorCode::kInvalidArgument, "standard output", "isn't kept for data");
+  Output output(g_data);
+  if (::isatty(g_data) == 1)
+    output.append(escape_for_terminal(content));
+  else
+    output.append(content);
+  const int error = output.flush();
+  if (error == EPIPE && g_unread != nullptr) g_unread();
+  require(error == 0, ErrorCode::kIo, "standard output", "could not be written completely: {}",
+          std::strerror(error));
 }
 
 void write_terminal_command(std::FILE* file, std::string_view command) {

@@ -18,10 +18,26 @@ void escape_standard_streams(void (*unread)() = nullptr);
 /// errno of the first write to standard output that failed; 0: none, or not escaped.
 int standard_output_error();
 
-/// Whether what is written to `file` is shown by a terminal.
+/// Whether what is written to `file` is shown by a terminal that knows commands, as one of TERM=dumb doesn't.
 bool is_terminal(std::FILE* file);
+
+/// The characters in a row of the terminal: as the terminal says, else as the environment's COLUMNS says,
+/// else 80.
+int terminal_columns(std::FILE* file);
+
+/// The beginning of a text in UTF-8 that fits into a row of the terminal, so that the row can be rewritten.
+/// It leaves one column free, as a full row already moves some terminals to the next.
+std::string_view row_of(std::FILE* file, std::string_view text);
 
 /// Flushes `file` and then writes a command to the terminal, unescaped: "\r\033[K".
 void write_terminal_command(std::FILE* file, std::string_view command);
+
+/// From now on, everything printed goes to standard error, and standard output is for `write_data` alone.
+/// Throws kIo.
+void keep_standard_output_for_data();
+
+/// Writes data to standard output, as it is unless a terminal shows it. Call keep_standard_output_for_data()
+/// first. Throws kIo.
+void write_data(std::string_view content);
 
 }  // namespace isochron

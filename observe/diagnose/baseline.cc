@@ -106,7 +106,10 @@ void Recorder::seal_and_continue(std::string_view bytes) {
   }
   if (!bytes.empty()) refuse("unexpected bytes follow it");
   seal();
-  for (size_t c = 0; c < classes.size(); ++c) windows_[c].restore(classes[c].first, classes[c].second);
+  for (size_t c = 0; c < classes.size(); ++c) {
+    windows_[c].restore(classes[c].first, classes[c].second);
+    steady_ns_ += windows_[c].steady_ns();
+  }
   RunTotals totals = head.totals;
   totals.warmup_iterations = totals_.warmup_iterations;  // this process's own
   totals.warmup_ns = totals_.warmup_ns;

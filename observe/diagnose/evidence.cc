@@ -11,6 +11,7 @@
 
 #include "isochron/core/files/written_files.h"
 #include "isochron/observe/diagnose/straggler.h"
+#include "isochron/observe/statistics/recurring.h"
 #include "isochron/observe/statistics/statistics.h"
 
 namespace isochron::observe {
@@ -23,22 +24,16 @@ constexpr double kMostInJumps = 0.75;
 
 std::string joined(std::string_view head, std::string_view tail) { return fmt::format("{}.{}", head, tail); }
 
-/// Mean ns per iteration of every phase over some windows.
-std::array<double, kPhaseCount> phase_means(std::span<const Window> windows) {
-  PhaseTimes sums{};
-  int64_t iterations = 0;
-  for (const Window& window : windows) {
-    iterations += window.iterations;
-    for (size_t p = 0; p < kPhaseCount; ++p) sums[p] += window.phase_ns[p];
-  }
-  std::array<double, kPhaseCount> means{};
-  for (size_t p = 0; p < kPhaseCount; ++p) {
-    means[p] = static_cast<double>(sums[p]) / static_cast<double>(std::max<int64_t>(1, iterations));
-  }
+/// Mean ns per iteration of a phase in each window, without stalls.
+std::vector<double> phase_means(std::span<const Window> windows, size_t phase) {
+  std::vector<double> means;
+  for (const Window& window : windows)
+    means.push_back(static_cast<double>(window.phase_ns[phase]) / static_cast<double>(window.iterations));
+  cut_stalls(means);
   return means;
 }
 
-/// The same for all classes of steps together, each from its own first tenth to its last.
+/// By how much each phase of all classes of steps together grows, each from its own first tenth to its last.
 void add_phase_growth(Evidence& evidence, const RunReport& report) {
   std::map<int, std::vector<Window>> classes;
   for (const WindowReport& one : report.windows) classes[one.step_class].push_back(one.window);
@@ -46,12 +41,13 @@ void add_phase_growth(Evidence& evidence, const RunReport& report) {
   for (const auto& [number, windows] : classes) {
     const size_t tenth = std::max<size_t>(1, windows.size() / 10);
     if (windows.size() < 2 * tenth) continue;
-    const auto first = phase_means(std::span(windows).first(tenth));
-    const auto last = phase_means(std::span(windows).last(tenth));
     int64_t iterations = 0;
     for (const Window& window : windows) iterations += window.iterations;
-    for (size_t p = 0; p < kPhaseCount; ++p)
-      growth[p] += static_cast<double>(iterations) * (last[p] - first[p]);
+    for (size_t p = 0; p < kPhaseCount; ++p) {
+      const std::vector<double> all = phase_means(windows, p);
+      const std::span<const double> means(all);
+      growth[p] += static_cast<double>(iterations) * (mean(means.last(tenth)) - mean(means.first(tenth)));
+    }
   }
   const double all = std::accumulate(growth.begin(), growth.end(), 0.0);
   if (all <= 0) return;
@@ -326,7 +322,7 @@ void add_machine(Evidence& evidence, const RunReport& report) {
   add("device_throttled", "device_throttled_ns", 1);
   for (const char* name : {"clock_khz", "device_clock_khz"}) {
     const SeriesReport* clock = report.find_series(name);
-    if (clock == nullptr) continue;
+    if (clock == nullptr || clock->values.empty()) continue;
     const std::span<const double> values(clock->values);
     const size_t tenth = std::max<size_t>(1, values.size() / 10);
     const double first = median(values.first(tenth)), last = median(values.last(tenth));
@@ -356,18 +352,19 @@ double owners_share(const SpikeReport& spikes) {
   return all > 0 ? spikes.time_share * own / all : 0;
 }
 
-/// Sets what was written other than checkpoints and event files: logs, output. In records of runs from before
-/// event files were counted separately, they are included. MPI traffic over TCP counts as written bytes, so
-/// with several ranks only bytes that reach storage count.
+/// Sets what was stored in files other than checkpoints and event files: logs. Written bytes include what
+/// goes to pipes and terminals and, over TCP, to other ranks, none of which stays; stored bytes include the
+/// rest of each file's last page. So the lesser counts. In records of runs from before event files were
+/// counted separately, they are included.
 void add_logs(RunReport& report) {
-  const SeriesReport* sent = report.find_series("sent_bytes");
-  const bool over_ranks = sent != nullptr && sent->last > sent->first;
-  const SeriesReport* written = report.find_series(over_ranks ? "stored_bytes" : "written_bytes");
+  const SeriesReport* written = report.find_series("written_bytes");
+  const SeriesReport* stored = report.find_series("stored_bytes");
   const SeriesReport* weights = report.find_series("weight_bytes");
   const SeriesReport* events = report.find_series("event_bytes");
-  if (written == nullptr || weights == nullptr) return;
+  if (written == nullptr || stored == nullptr || weights == nullptr) return;
   const auto logged = [&](size_t i) {
-    return written->values[i] - weights->values[i] - (events != nullptr ? events->values[i] : 0);
+    return std::min(written->values[i], stored->values[i]) - weights->values[i] -
+           (events != nullptr ? events->values[i] : 0);
   };
   const auto rate = usual_rate(report, written->values.size(), logged);
   if (!rate) return;
@@ -385,10 +382,12 @@ void add_steady_wait(Evidence& evidence, std::span<const Window> windows) {
   std::vector<double> shares;
   for (size_t part = 0; part < parts; ++part) {
     const size_t begin = part * windows.size() / parts, end = (part + 1) * windows.size() / parts;
-    const auto means = phase_means(windows.subspan(begin, end - begin));
-    double all = 0;
-    for (const double ns : means) all += ns;
-    shares.push_back(all > 0 ? means[static_cast<size_t>(Phase::kDataWait)] / all : 0);
+    double waited = 0, all = 0;
+    for (const Window& window : windows.subspan(begin, end - begin)) {
+      waited += static_cast<double>(window.phase_ns[static_cast<size_t>(Phase::kDataWait)]);
+      for (const int64_t ns : window.phase_ns) all += static_cast<double>(ns);
+    }
+    shares.push_back(all > 0 ? waited / all : 0);
   }
   evidence.set("phase.data_wait.steady_share", median(shares));
 }

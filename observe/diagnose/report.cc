@@ -1,6 +1,9 @@
 #include "isochron/observe/diagnose/report.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <tuple>
@@ -8,18 +11,23 @@
 
 #include "isochron/core/base/error.h"
 #include "isochron/observe/diagnose/evidence.h"
+#include "isochron/observe/statistics/level_change.h"
+#include "isochron/observe/statistics/recurring.h"
 
 namespace isochron::observe {
 namespace {
 
-int64_t first_iteration_of(const ClassData& one) {
-  return one.windows.empty() ? 0 : one.windows.front().first_iteration;
+std::vector<double> starts_of(std::span<const Window> windows) {
+  std::vector<double> starts;
+  for (const Window& window : windows) starts.push_back(static_cast<double>(window.first_iteration));
+  starts.push_back(windows.empty() ? 0 : static_cast<double>(windows.back().last_iteration + 1));
+  return starts;
 }
 
 FlatnessVerdict judge_windows(const RunData& data) {
   struct Columns {
     std::vector<double> medians, trimmed_means, means, reference, reference_means, waited;
-    std::vector<double> quiet_medians, quiet_means, quiet_shares;
+    std::vector<double> quiet_medians, quiet_means, quiet_shares, starts;
   };
   std::vector<Columns> columns;
   for (const ClassData& one : data.classes) {
@@ -27,7 +35,7 @@ FlatnessVerdict judge_windows(const RunData& data) {
                        window_means(one.windows), window_reference_typical(one.windows),
                        window_reference_means(one.windows), window_waited(one.windows),
                        window_quiet_medians(one.windows), window_quiet_means(one.windows),
-                       window_quiet_shares(one.windows)});
+                       window_quiet_shares(one.windows), starts_of(one.windows)});
   }
   std::vector<ClassInput> inputs;
   for (size_t i = 0; i < data.classes.size(); ++i) {
@@ -42,8 +50,7 @@ FlatnessVerdict judge_windows(const RunData& data) {
                        .quiet_medians = columns[i].quiet_medians,
                        .quiet_means = columns[i].quiet_means,
                        .quiet_shares = columns[i].quiet_shares,
-                       .iterations_per_window = data.classes[i].window_iterations,
-                       .first_iteration = first_iteration_of(data.classes[i]),
+                       .starts = columns[i].starts,
                        .unit = data.options.unit,
                        .seconds = static_cast<double>(data.totals.elapsed_ns) * 1e-9},
                       share});
@@ -51,6 +58,60 @@ FlatnessVerdict judge_windows(const RunData& data) {
   FlatnessOptions options = data.options.time;
   options.rise_settles = false;
   return judge_classes(inputs, options);
+}
+
+/// The means of windows without stalls.
+std::vector<double> level_means(std::span<const Window> windows) {
+  return with_long_iterations_spread(window_trimmed_means(windows), window_means(windows));
+}
+
+/// The mean time of an iteration in each of 64 parts of the run if every iteration took the mean of its
+/// class: what the shares of the classes alone change.
+std::vector<double> means_by_shares(std::span<const ClassData> classes) {
+  constexpr size_t kParts = 64;
+  double begin = kInfinity, end = 0;
+  for (const ClassData& one : classes) {
+    if (one.windows.empty()) continue;
+    begin = std::min(begin, static_cast<double>(one.windows.front().first_iteration));
+    end = std::max(end, static_cast<double>(one.windows.back().last_iteration + 1));
+  }
+  std::array<double, kParts> sums{}, counts{};
+  for (const ClassData& one : classes) {
+    if (one.windows.empty()) continue;
+    const double level = mean(level_means(one.windows));
+    for (const Window& window : one.windows) {
+      const double first = static_cast<double>(window.first_iteration) - begin;
+      const double length = static_cast<double>(window.last_iteration + 1 - window.first_iteration);
+      for (size_t i = 0; i < kParts; ++i) {
+        const double from = static_cast<double>(i) * (end - begin) / kParts;
+        const double to = static_cast<double>(i + 1) * (end - begin) / kParts;
+        const double within = std::min(to, first + length) - std::max(from, first);
+        if (within <= 0) continue;
+        const double count = static_cast<double>(window.iterations + window.passed) * within / length;
+        sums[i] += count * level;
+        counts[i] += count;
+      }
+    }
+  }
+  std::vector<double> means;
+  for (size_t i = 0; i < kParts; ++i) {
+    if (counts[i] > 0) means.push_back(sums[i] / counts[i]);
+  }
+  return means;
+}
+
+/// A run of several classes whose times are flat isn't flat if the slower ones become more.
+void doubt_changing_shares(FlatnessVerdict& verdict, const RunData& data) {
+  if (verdict.kind != Flatness::kFlat || data.classes.size() < 2) return;
+  FlatnessOptions options = data.options.time;
+  options.rise_settles = false;
+  options.min_windows = 0;
+  const std::vector<double> means = means_by_shares(data.classes);
+  const FlatnessVerdict shares = judge_flatness({.medians = means}, options);
+  if (shares.kind != Flatness::kGrowing && shares.kind != Flatness::kShrinking) return;
+  doubt(verdict, fmt::format("every class of steps is flat, but their shares of the steps change, which "
+                             "changes the mean of all by {}",
+                             percent(shares.largest.change)));
 }
 
 /// malloc takes memory in advance, and returns it in pieces smaller than this. If the resident set gains no
@@ -61,11 +122,14 @@ std::vector<SeriesReport> judge_series(const RunData& data) {
   const std::vector<int64_t>& at = data.sample_iterations;
   const double iterations =
       static_cast<double>(at.empty() ? 1 : std::max<int64_t>(1, at.back() - at.front()));
+  // The samples are this process's: a resumed run's time is mostly that of earlier ones.
+  const double share =
+      std::min(1.0, iterations / static_cast<double>(std::max<int64_t>(1, data.totals.iterations)));
   const auto judge = [&](const std::vector<double>& values, const FlatnessOptions& levels) {
     return judge_flatness({.medians = values,
                            .iterations_per_window = iterations / static_cast<double>(values.size()),
                            .first_iteration = at.empty() ? 0 : at.front(),
-                           .seconds = static_cast<double>(data.totals.elapsed_ns) * 1e-9},
+                           .seconds = share * static_cast<double>(data.totals.elapsed_ns) * 1e-9},
                           levels);
   };
   std::vector<SeriesReport> result;
@@ -115,6 +179,7 @@ std::optional<Period> nearly_even(std::span<const int64_t> iterations) {
 
 SpikeReport summarize_spikes(const RunData& data) {
   SpikeReport report;
+  report.factor = data.spike_factor;
   report.count = data.totals.spikes;
   report.time_share = static_cast<double>(data.totals.spike_excess_ns) /
                       static_cast<double>(std::max<int64_t>(1, data.totals.total_ns));
@@ -167,7 +232,7 @@ double drift_seconds(const RunData& data, size_t warmup) {
         std::span(one.windows).subspan(std::min(warmup, one.windows.size()));
     const size_t tenth = std::max<size_t>(1, windows.size() / 10);
     if (windows.size() < 2 * tenth) continue;
-    const std::vector<double> means = window_means(windows);
+    const std::vector<double> means = level_means(windows);
     const double usual = mean(std::span(means).first(tenth));
     for (size_t i = 0; i < means.size(); ++i) {
       ns += (means[i] - usual) * static_cast<double>(windows[i].iterations + windows[i].passed);
@@ -198,6 +263,9 @@ std::vector<Window> main_windows(const RunReport& report) {
 
 FlatnessVerdict judge_time(const RunData& data) {
   FlatnessVerdict verdict = judge_windows(data);
+  doubt_changing_shares(verdict, data);
+  const bool counted = data.durations_only || verdict.iterations_to_decide == 0;  // the warm-up
+  verdict.iterations_to_decide += counted ? 0 : data.totals.warmup_iterations;
   const bool long_enough =
       static_cast<double>(data.totals.elapsed_ns) * 1e-9 >= data.options.time.min_seconds;
   if (!long_enough) return verdict;

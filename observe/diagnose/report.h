@@ -62,6 +62,7 @@ struct SeriesReport {
 
 struct SpikeReport {
   int64_t count = 0;
+  double factor = 2;  // a spike lasts longer than this times the usual duration
   /// Phase and `label` of the owner that cost most time among the newest spikes. If it has no label and isn't
   /// periodic, an owner with a label and a period is named instead, provided that it cost at least a quarter
   /// as much.

@@ -43,16 +43,11 @@ RunData run_data(const Recorder& recorder, std::string name, ReportOptions optio
   data.p999_ns = capped(0.999);
   for (const int c : recorder.classes()) {
     const WindowSeries& windows = recorder.windows(c);
-    int64_t covered = 0;
-    for (const Window& window : windows.closed()) covered += window.iterations + window.passed;
-    const double closed = static_cast<double>(windows.closed().size());
-    data.classes.push_back(
-        {c, windows.total_ns(),
-         closed > 0 ? static_cast<double>(covered) / closed : static_cast<double>(windows.length()),
-         windows.closed()});
+    data.classes.push_back({c, windows.total_ns(), windows.closed()});
   }
   for (const Sample& sample : recorder.samples()) data.sample_iterations.push_back(sample.iteration);
   data.series = recorder.series();
+  data.spike_factor = recorder.options().spike_factor;
   data.recent_spikes = records_of(recorder.recent_spikes());
   data.largest_spikes = records_of(recorder.largest_spikes());
   data.begin_ns = recorder.begin_ns();

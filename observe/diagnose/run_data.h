@@ -36,8 +36,7 @@ struct SpikeRecord {
 /// The closed windows of a class of steps, oldest first.
 struct ClassData {
   int step_class = 0;
-  int64_t total_ns = 0;          // of all its timed iterations
-  double window_iterations = 1;  // mean per window, including untimed iterations in between
+  int64_t total_ns = 0;  // of all its timed iterations
   std::vector<Window> windows;
 };
 
@@ -52,6 +51,7 @@ struct RunData {
   std::vector<ClassData> classes;
   std::vector<int64_t> sample_iterations;
   std::vector<NamedSeries> series;
+  double spike_factor = 2;                  // of the recorder's options
   std::vector<SpikeRecord> recent_spikes;   // oldest first
   std::vector<SpikeRecord> largest_spikes;  // largest first
   int64_t begin_ns = 0;                     // when recording began, on the clock of the events

@@ -179,7 +179,7 @@ std::string kernel_table_json(const KernelTable& table, int indent) {
 
 KernelTable parse_kernel_table(std::string_view json, std::string_view where) {
   try {
-    const auto document = nlohmann::json::parse(json);
+    const auto document = parse_json<nlohmann::json>(json);
     KernelTable table;
     document.at("function").get_to(table.function);
     table.steps = whole(document, "steps");

@@ -176,16 +176,16 @@ Json report_json(const MemoryMoment& moment) {
 MemoryMoment moment_of(const Json& json) {
   MemoryMoment moment{.name = json.at("name").get<std::string>(), .step = whole(json, "step")};
   for (const Json& tag : json.at("tags")) {
-    moment.tags.push_back({tag.at("tag").get<std::string>(), whole(tag, "bytes", -kLargestWhole),
-                           whole(tag, "blocks", -kLargestWhole)});
+    moment.tags.push_back({tag.at("tag").get<std::string>(), count_of(tag.at("bytes"), "bytes", true),
+                           count_of(tag.at("blocks"), "blocks", true)});
   }
   for (const auto& [name, count] : json.at("live").items())
-    moment.live.push_back({name, whole_of(count, name, -kLargestWhole)});
+    moment.live.push_back({name, count_of(count, name, true)});
   const Json& resident = json.at("resident");
-  moment.resident.total = whole(resident, "total", -kLargestWhole);
+  moment.resident.total = count_of(resident.at("total"), "total", true);
   for (const ResidentPart& part : resident_parts()) {
     const std::string name(part.name);
-    moment.resident.*part.bytes = whole_of(resident.at(name), name, -kLargestWhole);
+    moment.resident.*part.bytes = count_of(resident.at(name), name, true);
   }
   return moment;
 }
@@ -282,7 +282,7 @@ std::string memory_json(std::span<const MemoryMoment> moments, int indent) {
 std::vector<MemoryMoment> memory_from_json(std::string_view text, std::string_view where) {
   try {
     std::vector<MemoryMoment> moments;
-    const Json json = Json::parse(text);
+    const Json json = parse_json<Json>(text);
     for (const Json& moment : json.at("moments")) moments.push_back(moment_of(moment));
     return moments;
   } catch (const std::exception& error) {

@@ -84,7 +84,7 @@ Plot time_plot(const RunReport& report) {
   PlotSeries means{.name = "mean of a window", .dashed = true};
   PlotSeries nearly_all{.name = "p95 of a window", .dashed = true};
   for (const Window& window : main_windows(report)) {
-    const double middle = 0.5 * static_cast<double>(window.first_iteration + window.last_iteration);
+    const double middle = window.middle_iteration();
     medians.x.push_back(middle);
     medians.y.push_back(window.median_ns() / ns);
     means.x.push_back(middle);
@@ -150,7 +150,7 @@ Plot phases_plot(const RunReport& report) {
     for (size_t w = 0; w < windows.size(); ++w) {
       const Window& window = windows[w];
       sums[w] += static_cast<double>(window.phase_ns[p]) / static_cast<double>(window.iterations) / ns;
-      series.x.push_back(0.5 * static_cast<double>(window.first_iteration + window.last_iteration));
+      series.x.push_back(window.middle_iteration());
       series.y.push_back(sums[w]);
     }
     plot.series.push_back(std::move(series));
@@ -222,12 +222,33 @@ size_t shown_spikes(const SpikeReport& spikes) {
   return iterations.size();
 }
 
+/// Whether no iteration at the beginning was a spike. Spikes are counted only once the usual time is known.
+bool even_at_first(const RunReport& report) {
+  constexpr size_t kUsualWindows = WindowSeries::kUsualWindows;
+  std::map<int, std::vector<const Window*>> first;
+  for (const auto& [step_class, window] : report.windows) {
+    auto& windows = first[step_class];
+    if (windows.size() < kUsualWindows) windows.push_back(&window);
+  }
+  return !first.empty() && std::ranges::all_of(first, [&](const auto& of_class) {
+    std::vector<double> medians;
+    double longest = 0;
+    for (const Window* window : of_class.second) {
+      medians.push_back(window->median_ns());
+      longest = std::max(longest, static_cast<double>(window->max_ns));
+    }
+    return longest <= report.spikes.factor * median(medians);
+  });
+}
+
 std::string spikes_markup(const RunReport& report) {
   const SpikeReport& spikes = report.spikes;
+  const std::string times = spikes.factor == 2 ? "twice" : fmt::format("{:.3g} times", spikes.factor);
+  if (spikes.count == 0 && !even_at_first(report)) return "";
   if (spikes.count == 0)
-    return fmt::format("<p>No {} took more than twice the usual time.</p>\n", report.unit);
-  std::string text = fmt::format("<p>{} took more than twice the usual time, {:.1f} % of the time",
-                                 count_text(spikes.count, report.unit), 100 * spikes.time_share);
+    return fmt::format("<p>No {} took more than {} the usual time.</p>\n", report.unit, times);
+  std::string text = fmt::format("<p>{} took more than {} the usual time, {:.1f} % of the time",
+                                 count_text(spikes.count, report.unit), times, 100 * spikes.time_share);
   if (!report.durations_only)  // of which no phases are known
     text += fmt::format("; most of that in <b>{}</b>", escape_markup(spikes.owner_name()));
   if (spikes.period) text += fmt::format(", every {} {}s", spikes.period->length, report.unit);
@@ -288,8 +309,8 @@ Plot spike_plot(const RunReport& report) {
   const double usual = report.duration_ns.p50 / 1e6;
   plot.series.push_back(
       {.name = "median of the run",
-       .x = {0,
-             static_cast<double>(report.iterations + (report.durations_only ? report.warmup_iterations : 0))},
+       .x = {0, static_cast<double>(report.iterations) +
+                    static_cast<double>(report.durations_only ? report.warmup_iterations : 0)},
        .y = {usual, usual},
        .dashed = true});
   return plot;

@@ -118,8 +118,8 @@ std::string title_of(const PlanPicture& picture, const Shape& shape) {
   std::vector<const PictureBuffer*> sorted = shape.buffers;
   std::ranges::stable_sort(sorted, std::ranges::greater(),
                            [](const PictureBuffer* buffer) { return buffer->bytes; });
-  int64_t bytes = 0;
-  for (const PictureBuffer* buffer : sorted) bytes += buffer->bytes;
+  double bytes = 0;
+  for (const PictureBuffer* buffer : sorted) bytes += static_cast<double>(buffer->bytes);
   std::string text = fmt::format("{} buffers too thin to tell apart ({}), {} together:", sorted.size(), kind,
                                  shown_amount(bytes));
   for (size_t i = 0; i < std::min(sorted.size(), kNamed); ++i) {
@@ -364,16 +364,16 @@ std::string plan_json(const PlanPicture& picture, int indent) {
 
 PlanPicture plan_from_json(std::string_view text, std::string_view where) {
   try {
-    const Json json = Json::parse(text);
+    const Json json = parse_json<Json>(text);
     PlanPicture picture{.title = json.at("title").get<std::string>(),
-                        .kernels = whole(json, "kernels"),
-                        .arena_bytes = whole(json, "arena_bytes"),
-                        .lower_bound_bytes = whole(json, "lower_bound_bytes"),
-                        .peak_kernel = whole(json, "peak_kernel"),
+                        .kernels = count_of(json.at("kernels"), "kernels"),
+                        .arena_bytes = count_of(json.at("arena_bytes"), "arena_bytes"),
+                        .lower_bound_bytes = count_of(json.at("lower_bound_bytes"), "lower_bound_bytes"),
+                        .peak_kernel = count_of(json.at("peak_kernel"), "peak_kernel"),
                         .names = json.at("names").get<std::vector<std::string>>(),
                         .kinds = json.at("kinds").get<std::vector<std::string>>()};
     for (const Json& buffer : json.at("buffers")) {
-      const auto number = [&](size_t place) { return whole_of(buffer.at(place), "a buffer's number"); };
+      const auto number = [&](size_t place) { return count_of(buffer.at(place), "a buffer's number"); };
       const int64_t kind = std::min<int64_t>(number(1), PlanPicture::kMaxKinds);  // which is none
       picture.buffers.push_back({buffer.at(0).get<std::string>(), static_cast<int>(kind), number(2),
                                  number(3), number(4), number(5)});

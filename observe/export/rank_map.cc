@@ -136,6 +136,7 @@ RankData ranks_of(const Json& json) {
   const int64_t own = whole(json, "own");
   expect(own < static_cast<int64_t>(ranks), fmt::format("'own' is {} of {} ranks", own, ranks));
   data.own = static_cast<int>(own);
+  RankWindow sum{.ranks = std::vector<RankTimes>(ranks)};  // windows are added up later
   for (const Json& one : json.at("windows")) {
     RankWindow window{whole(one, "first"),
                       whole(one, "last"),
@@ -146,8 +147,14 @@ RankData ranks_of(const Json& json) {
     const Json &work = one.at("work_ns"), &input = one.at("input_ns");
     expect(work.is_array() && input.is_array() && work.size() == ranks && input.size() == ranks,
            fmt::format("a window of 'ranks' does not have {} numbers", ranks));
-    for (size_t r = 0; r < ranks; ++r)
+    add_up(sum.updates, window.updates, "updates");
+    add_up(sum.longest_ns, window.longest_ns, "longest_ns");
+    add_up(sum.communication_ns, window.communication_ns, "communication_ns");
+    for (size_t r = 0; r < ranks; ++r) {
       window.ranks.push_back({whole_of(work[r], "work_ns"), whole_of(input[r], "input_ns")});
+      add_up(sum.ranks[r].work_ns, window.ranks[r].work_ns, "work_ns");
+      add_up(sum.ranks[r].input_ns, window.ranks[r].input_ns, "input_ns");
+    }
     data.windows.push_back(std::move(window));
   }
   expect(data.windows.size() <= RankSeries::kMaxWindows,
@@ -201,7 +208,7 @@ std::string ranks_json(const RankData& data, int indent) {
 
 RankData parse_ranks(std::string_view text, std::string_view where) {
   try {
-    return ranks_of(Json::parse(text));
+    return ranks_of(parse_json<Json>(text));
   } catch (const std::exception& error) {
     fail(ErrorCode::kBadFormat, where, "not the times of ranks: {}", complaint(error));
   }

@@ -13,7 +13,8 @@ namespace isochron::observe {
 std::string ranks_text(const RankData& data);
 /// {own, ranks: [{host, waited_ns, throttled_ns, stolen_ns, sent_in_ns, received_in_ns}], windows: [{first,
 /// last, updates, longest_ns, communication_ns, work_ns: [one number per rank], input_ns: [one number per
-/// rank]}]}; -1: not known. `indent` < 0 gives a single line.
+/// rank]}]}; -1: not known. What waited_ns and throttled_ns are: run_record.h. `indent` < 0 gives a single
+/// line.
 std::string ranks_json(const RankData& data, int indent = 2);
 /// The inverse. Throws kBadFormat, naming `where`, for any other text.
 RankData parse_ranks(std::string_view json, std::string_view where);

@@ -16,7 +16,7 @@ using Row = std::vector<std::string>;
 
 std::string memory_cell(const RunReport& report) {
   const SeriesReport* rss = report.find_series("rss_bytes");
-  if (rss == nullptr) return "-";
+  if (rss == nullptr) return report.durations_only ? "-" : "unknown";
   const std::string_view verdict = rss->verdict ? flatness_name(rss->verdict->kind) : "";
   return fmt::format("{} {}", gained_text(*rss), verdict);
 }

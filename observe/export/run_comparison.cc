@@ -164,10 +164,29 @@ std::string causes_cell(const RunReport& report) {
   return text.empty() ? "none" : text;
 }
 
+/// What a sampled series is called in a table: "heap allocations".
+std::string plain_name(std::string_view series) {
+  constexpr std::pair<std::string_view, const char*> kNames[] = {
+      {"rss_bytes", "resident memory"},
+      {"own_waits", "waits of the loop's thread"},
+      {"voluntary_switches", "switches of threads that wait"},
+      {"involuntary_switches", "switches of threads that others displace"},
+      {"stolen_ns", "time stolen by other virtual machines, ns"},
+      {"library_allocations", "heap allocations of libraries"},
+      {"system_allocations", "allocations from the system"},
+      {"bytes_in_use", "memory of tensors, in use"},
+      {"bytes_reserved", "memory of tensors, reserved"}};
+  for (const auto& [name, plain] : kNames)
+    if (name == series) return plain;
+  std::string words(series);
+  std::ranges::replace(words, '_', ' ');
+  return words;
+}
+
 void add_levels(RunComparison& result, const RunReport& first, const RunReport& second) {
   for (const SeriesReport& one : first.series) {
     const SeriesReport* other = second.find_series(one.name);
-    if (other == nullptr) continue;
+    if (other == nullptr || one.name == "slow_readings") continue;  // these are the recorder's own
     const double a = one.cumulative ? one.per_iteration : one.last;
     const double b = other->cumulative ? other->per_iteration : other->last;
     const double largest = std::max(std::abs(a), std::abs(b));
@@ -176,7 +195,7 @@ void add_levels(RunComparison& result, const RunReport& first, const RunReport& 
     const auto amount = [&](double value) {
       return (bytes ? bytes_text(value) : fmt::format("{:.4g}", value)) + (one.cumulative ? " per step" : "");
     };
-    result.quantities.push_back({one.name + " of the process", amount(a), amount(b), change_text(a, b)});
+    result.quantities.push_back({plain_name(one.name), amount(a), amount(b), change_text(a, b)});
   }
 }
 
@@ -310,7 +329,7 @@ void add_settings(RunComparison& result, std::span<const RunRecord> first,
 PlotSeries series_of(const RunReport& report, const std::string& name) {
   PlotSeries series{.name = name};
   for (const Window& window : main_windows(report)) {
-    series.x.push_back(0.5 * static_cast<double>(window.first_iteration + window.last_iteration));
+    series.x.push_back(window.middle_iteration());
     series.y.push_back(window.median_ns() / 1e3);
   }
   return series;
@@ -352,6 +371,11 @@ RunComparison compare_records(std::span<const RunRecord> first, std::span<const 
   };
   RunComparison result = compare_runs(reports_of(first), reports_of(second));
   add_settings(result, first, second);
+  for (const ComparedQuantity& setting : result.settings) {
+    if (setting.name == "model")
+      result.conclusion = fmt::format("The runs have different models, {} and {}. {}", setting.first,
+                                      setting.second, result.conclusion);
+  }
   return result;
 }
 

@@ -126,10 +126,8 @@ Json run_json(const RunData& data) {
   for (const ClassData& one : data.classes) {
     Json windows = Json::array();
     for (const Window& window : one.windows) windows.push_back(window_json(window));
-    classes.push_back({{"class", one.step_class},
-                       {"total_ns", one.total_ns},
-                       {"window_iterations", one.window_iterations},
-                       {"windows", std::move(windows)}});
+    classes.push_back(
+        {{"class", one.step_class}, {"total_ns", one.total_ns}, {"windows", std::move(windows)}});
   }
   Json series = Json::array();
   for (const NamedSeries& one : data.series) {
@@ -160,6 +158,7 @@ Json run_json(const RunData& data) {
           {"classes", std::move(classes)},
           {"sample_iterations", data.sample_iterations},
           {"series", std::move(series)},
+          {"spike_factor", data.spike_factor},
           {"recent_spikes", spikes_json(data.recent_spikes)},
           {"largest_spikes", spikes_json(data.largest_spikes)},
           {"events", std::move(events)},
@@ -315,7 +314,7 @@ Window window_of(const Json& json) {
   expect(reference.size() == 4, "'reference' does not have four numbers");
   for (const double value : reference) {
     expect(value >= 0 && value <= kLargestWhole,
-           "'reference' contains a value that is not a number in [0, 2^53]");
+           "'reference' contains a value that is not a number in [0, 2^62]");
   }
   window.reference = {static_cast<int64_t>(reference[0]), static_cast<int64_t>(reference[1]), reference[2],
                       reference[3]};
@@ -328,6 +327,17 @@ Window window_of(const Json& json) {
   window.quiet.total_ns = whole(quiet, "total_ns");
   fill_quantiles(window.quiet.quantiles_ns, quiet);
   return window;
+}
+
+/// The times and counts of windows are added up later.
+void add_window(Window& sum, const Window& window) {
+  add_up(sum.iterations, window.iterations, "iterations");
+  add_up(sum.iterations, window.passed, "passed");
+  add_up(sum.total_ns, window.total_ns, "total_ns");
+  add_up(sum.waited_ns, window.waited_ns, "waited_ns");
+  add_up(sum.quiet.iterations, window.quiet.iterations, "iterations");
+  add_up(sum.quiet.total_ns, window.quiet.total_ns, "total_ns");
+  for (size_t p = 0; p < kPhaseCount; ++p) add_up(sum.phase_ns[p], window.phase_ns[p], "phase_ns");
 }
 
 std::vector<TurnPair> turns_of(const Json& json, const char* name) {
@@ -382,7 +392,8 @@ FlatnessOptions options_of(const Json& json) {
   options.min_seconds = amount(json, "min_seconds");
   options.max_warmup = amount(json, "max_warmup");
   options.replicates = small(json, "replicates", 39, 100'000);
-  options.seed = static_cast<uint64_t>(whole(json, "seed"));
+  options.seed = json.at("seed").is_number_unsigned() ? json.at("seed").get<uint64_t>()
+                                                      : static_cast<uint64_t>(whole(json, "seed"));
   expect(options.bound > 0, "'bound' is not above 0");
   expect(options.confidence > 0.5 && options.confidence < 1, "'confidence' does not lie in (0.5, 1)");
   expect(options.max_warmup <= 0.5, "'max_warmup' is above 0.5");
@@ -399,10 +410,13 @@ RunData run_of(const Json& json) {
   data.p50_ns = amount(quantiles, "p50");
   data.p99_ns = amount(quantiles, "p99");
   data.p999_ns = amount(quantiles, "p999");
+  Window sum;
   for (const Json& one : json.at("classes")) {
-    ClassData of_class{
-        small(one, "class", 0, 1 << 20), whole(one, "total_ns"), amount(one, "window_iterations"), {}};
-    for (const Json& window : one.at("windows")) of_class.windows.push_back(window_of(window));
+    ClassData of_class{small(one, "class", 0, 1 << 20), whole(one, "total_ns"), {}};
+    for (const Json& window : one.at("windows")) {
+      of_class.windows.push_back(window_of(window));
+      add_window(sum, of_class.windows.back());
+    }
     expect(of_class.windows.size() <= WindowSeries::kMaxWindows,
            fmt::format("more than {} windows", WindowSeries::kMaxWindows));
     data.classes.push_back(std::move(of_class));
@@ -413,6 +427,7 @@ RunData run_of(const Json& json) {
   }
   for (const Json& one : json.at("series")) {
     NamedSeries series{text_of(one, "name"), one.at("cumulative").get<bool>(), numbers_of(one, "values")};
+    expect(!series.values.empty(), fmt::format("'{}' has no value", series.name));
     expect(series.values.size() == data.sample_iterations.size(),
            fmt::format("'{}' has {} values for {} samples", series.name, series.values.size(),
                        data.sample_iterations.size()));
@@ -421,6 +436,10 @@ RunData run_of(const Json& json) {
     for (const double value : series.values)
       expect(std::isfinite(value), fmt::format("'{}': expected a finite number", series.name));
     data.series.push_back(std::move(series));
+  }
+  if (json.contains("spike_factor")) {  // records of before lack it
+    data.spike_factor = amount(json, "spike_factor");
+    expect(data.spike_factor > 1, "'spike_factor' is not above 1");
   }
   data.recent_spikes = spikes_of(json.at("recent_spikes"));
   data.largest_spikes = spikes_of(json.at("largest_spikes"));
@@ -553,7 +572,7 @@ std::string to_json(const RunRecord& record) {
 
 RunRecord parse_run_record(std::string_view text, std::string_view where) {
   try {
-    return record_of(Json::parse(text));
+    return record_of(parse_json<Json>(text));
   } catch (const std::exception& error) {
     fail(ErrorCode::kBadFormat, where, "not the record of a run: {}", complaint(error));
   }

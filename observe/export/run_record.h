@@ -18,13 +18,16 @@
 //                       heap_allocations_beside, allocating_iterations, spikes, spike_excess_ns,
 //                       spikes_by_owner, spike_excess_by_owner_ns}
 //       quantiles_ns    {p50, p99, p999}, numbers
-//       classes         [{class, total_ns, window_iterations,
+//       classes         [{class, total_ns,
 //                       windows: [{first, last, iterations, passed, total_ns, max_ns, phase_ns,
 //                       reference: [count, disturbed, total_ns, disturbed_ns], waited_ns, quantiles_ns,
 //                       quiet: {iterations, total_ns, quantiles_ns}}]}]; quantiles at (i + 0.5) / 64, of
-//                       quiet iterations at (i + 0.5) / 16
+//                       quiet iterations at (i + 0.5) / 16; waited_ns is the sum over the team's
+//                       threads
 //       sample_iterations
-//       series          [{name, cumulative, values}], one value per sample
+//       series          [{name, cumulative, values}], one value per sample, at least one; throttled_ns is the
+//                       mean over the cores that share the quota, in older records the sum over them
+//       spike_factor    number; absent in older records, where it is 2
 //       recent_spikes   [{iteration, duration_ns, usual_ns, owner, label}]; largest_spikes the same
 //       events          [{kind, name, text, at_s, duration_ns, before, after}]
 //       event_totals    {kind: {count, total_ns, longest_ns}}

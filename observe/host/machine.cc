@@ -87,11 +87,8 @@ void read_cpuinfo(MachineDescription& machine) {
 
 void read_limits(MachineDescription& machine) {
   machine.core_quota = core_quota();
-  // First the unified hierarchy, then the older one. Inside a container, both show the container's own group
-  // at the root.
-  auto memory = parse_int(first_line("/sys/fs/cgroup/memory.max"));
-  if (!memory) memory = parse_int(first_line("/sys/fs/cgroup/memory/memory.limit_in_bytes"));
-  if (memory && *memory > 0 && *memory < machine.memory_bytes) machine.memory_limit_bytes = memory;
+  const std::optional<int64_t> memory = internal::memory_limit();
+  if (memory && *memory < machine.memory_bytes) machine.memory_limit_bytes = memory;
 }
 
 }  // namespace
@@ -145,7 +142,7 @@ HeapUse heap_use() {
 }
 
 /// What `Sensors::read_slow` reads, in this order.
-enum SlowFile { kStatus, kQuota, kOldQuota, kThrottles, kClock };
+enum SlowFile { kStatus, kQuota, kThrottles, kClock };
 
 std::atomic<int64_t> g_read_by_sensors{0};  // bytes
 
@@ -159,21 +156,6 @@ std::string_view read_file(int fd, std::span<char> text) {
 
 int open_to_read(const char* path) { return ::open(path, O_RDONLY | O_CLOEXEC); }
 
-/// Opens the statistics of this process's own control group if its hierarchy is mounted under `mount`.
-/// Otherwise opens those of the group at the mount, which in a container is the process's own group.
-/// `controller`: as in /proc/self/cgroup, empty for version 2.
-int open_group_statistics(std::string_view mount, std::string_view controller) {
-  std::ifstream groups("/proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) {
-    const size_t name = line.find(':') + 1, path = line.find(':', name) + 1;
-    if (name == 0 || path == 0) continue;
-    const std::string controllers = fmt::format(",{},", line.substr(name, path - 1 - name));
-    if (controllers.find(fmt::format(",{},", controller)) == std::string::npos) continue;
-    const int own = open_to_read(fmt::format("{}{}/cpu.stat", mount, line.substr(path)).c_str());
-    if (own >= 0) return own;
-  }
-  return open_to_read(fmt::format("{}/cpu.stat", mount).c_str());
-}
 int open_schedule() { return open_to_read("/proc/thread-self/schedstat"); }
 
 }  // namespace
@@ -182,10 +164,10 @@ Sensors::Sensors()
     : statm_(open_to_read("/proc/self/statm")),
       stat_(open_to_read("/proc/stat")),
       io_(open_to_read("/proc/self/io")),
-      schedules_(static_cast<size_t>(compute_threads())) {
+      schedules_(static_cast<size_t>(compute_threads())),
+      quota_cores_(internal::quota_cores(core_quota(), usable_core_count())) {
   slow_[kStatus] = open_to_read("/proc/self/status");
-  slow_[kQuota] = open_group_statistics("/sys/fs/cgroup", "");
-  slow_[kOldQuota] = open_group_statistics("/sys/fs/cgroup/cpu", "cpu");
+  slow_[kQuota] = open_to_read(throttling_file().c_str());
   slow_[kThrottles] = open_to_read("/sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count");
   slow_[kClock] = open_to_read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq");
   for (int& schedule : schedules_) schedule = open_schedule();
@@ -225,7 +207,8 @@ SensorReading Sensors::read() {
 
 void Sensors::read(SensorReading& reading) {
   char text[kShortText];
-  reading.rss_bytes = internal::parse_resident_pages(read_file(statm_, text)) * sysconf(_SC_PAGESIZE);
+  const int64_t pages = internal::parse_resident_pages(read_file(statm_, text));
+  reading.rss_bytes = pages > 0 ? pages * sysconf(_SC_PAGESIZE) : kUnknownReading;
   if (rusage usage; getrusage(RUSAGE_SELF, &usage) == 0) {
     reading.minor_faults = usage.ru_minflt;
     reading.major_faults = usage.ru_majflt;
@@ -249,10 +232,11 @@ void Sensors::read_slow(SensorReading& reading) {
   const auto swapped_kb = internal::parse_named(read_file(slow_[kStatus], text), "VmSwap:");
   reading.swap_bytes = swapped_kb ? *swapped_kb * 1024 : kUnknownReading;
   reading.throttled_ns = kUnknownReading;
-  if (const auto us = internal::parse_named(read_file(slow_[kQuota], text), "throttled_usec ")) {
-    reading.throttled_ns = *us * 1000;
-  } else if (const auto ns = internal::parse_named(read_file(slow_[kOldQuota], text), "throttled_time ")) {
-    reading.throttled_ns = *ns;
+  const std::string_view quota = read_file(slow_[kQuota], text);
+  if (const auto us = internal::parse_named(quota, "throttled_usec ")) {
+    reading.throttled_ns = *us * 1000 / quota_cores_;
+  } else if (const auto ns = internal::parse_named(quota, "throttled_time ")) {
+    reading.throttled_ns = *ns / quota_cores_;
   }
   reading.thermal_throttles = parse_int(read_file(slow_[kThrottles], text)).value_or(kUnknownReading);
   reading.clock_khz = parse_int(read_file(slow_[kClock], text)).value_or(kUnknownReading);
@@ -411,6 +395,22 @@ int64_t parse_stolen_ns(std::string_view text, int64_t tick_ns) {
 }
 
 int64_t parse_resident_pages(std::string_view text) { return parse_int(word(text, 1)).value_or(0); }
+
+std::optional<int64_t> memory_limit(const std::filesystem::path& groups, const std::filesystem::path& own) {
+  std::optional<int64_t> least;
+  for (const std::filesystem::path& folder : control_groups("memory", groups, own)) {
+    for (const char* name : {"memory.max", "memory.limit_in_bytes"}) {
+      const auto limit = parse_int(first_line(folder / name));  // "max" is no number
+      if (limit && *limit > 0) least = std::min(least.value_or(*limit), *limit);
+    }
+  }
+  return least;
+}
+
+int64_t quota_cores(std::optional<double> quota, int usable) {
+  const double cores = std::max(1, usable);
+  return static_cast<int64_t>(std::ceil(std::min(cores, std::max(1.0, quota.value_or(cores)))));
+}
 
 std::optional<int64_t> parse_named(std::string_view text, std::string_view name) {
   for (size_t at = text.find(name); at != std::string_view::npos; at = text.find(name, at + 1)) {

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
@@ -37,7 +38,7 @@ inline constexpr int64_t kUnknownReading = -1;
 /// Readings of this process, its machine and its device. Values marked "level" are current values; all others
 /// are totals since the start.
 struct SensorReading {
-  int64_t rss_bytes = 0;  // level; may lag by 64 pages per core: the kernel counts in batches
+  int64_t rss_bytes = 0;  // level; may lag by 64 pages per core: the kernel counts in batches; may be unknown
   int64_t minor_faults = 0;
   int64_t major_faults = 0;
   int64_t voluntary_switches = 0;
@@ -52,7 +53,7 @@ struct SensorReading {
   int64_t heap_free_bytes = kUnknownReading;    // level: kept by malloc, free
   int64_t swap_bytes = kUnknownReading;         // level
   int64_t stolen_ns = 0;                        // CPU time the hypervisor gave to others, over all cores
-  int64_t throttled_ns = kUnknownReading;       // the control group's quota was used up
+  int64_t throttled_ns = kUnknownReading;       // the quota was used up; mean over the cores that share it
   int64_t thermal_throttles = kUnknownReading;  // of core 0
   int64_t clock_khz = kUnknownReading;          // level: of core 0
 
@@ -104,8 +105,8 @@ class Sensors final : public SensorSource {
 
  private:
   static constexpr size_t kShortText = 256;
-  static constexpr size_t kLongText = 2048;
-  static constexpr size_t kSlowFiles = 5;
+  static constexpr size_t kLongText = 4096;
+  static constexpr size_t kSlowFiles = 4;
 
   int statm_ = -1;
   int stat_ = -1;
@@ -113,6 +114,7 @@ class Sensors final : public SensorSource {
   std::array<int, kSlowFiles> slow_{};  // in the order of SlowFile (machine.cc)
   std::vector<int> schedules_;          // this thread's, and one slot for each other thread of the team
   size_t watched_ = 1;
+  int64_t quota_cores_ = 1;
 };
 
 /// Whether the calling thread has computed with subnormal numbers that weren't flushed to zero since the last
@@ -183,6 +185,13 @@ namespace internal {
 int64_t parse_stolen_ns(std::string_view text, int64_t tick_ns);
 /// Resident pages from the text of /proc/self/statm; 0 when malformed.
 int64_t parse_resident_pages(std::string_view text);
+/// The lowest memory limit of this process's control group and those above it. Arguments: as of core_quota.
+std::optional<int64_t> memory_limit(const std::filesystem::path& groups = "/sys/fs/cgroup",
+                                    const std::filesystem::path& own = "/proc/self/cgroup");
+/// How many cores stop together when a quota is used up: the whole cores that it amounts to, as long as no
+/// more are in use; all usable ones where the quota isn't known. The system adds up the time over these
+/// cores.
+int64_t quota_cores(std::optional<double> quota, int usable);
 /// The number after `name` in a text of lines "name number", as in /proc/self/io ("rchar: ") or a control
 /// group's cpu.stat ("throttled_usec "); empty when there is none.
 std::optional<int64_t> parse_named(std::string_view text, std::string_view name);

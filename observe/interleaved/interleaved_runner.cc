@@ -23,7 +23,18 @@ constexpr double kLeastSeconds = 0.4;
 /// For a loop in this process: the remaining time that is reserved for its second comparison with the twin,
 /// and the length of a twin's turn during warm-up.
 constexpr double kOwnSecondsLeft = 1.5;
+/// Its time in the first comparison.
+constexpr double kOwnSecondsBefore = kBesideTwinSeconds / 2;
 constexpr double kWarmUpTurnSeconds = 0.05;
+
+/// These many iterations tell how long the run will take.
+constexpr int64_t kWarmIterations = 8;
+
+/// Whether this much of a run can be judged.
+bool enough(double seconds, int64_t iterations) {
+  const FlatnessOptions needed;
+  return seconds >= needed.min_seconds && iterations >= needed.min_windows;
+}
 
 /// Runs `body` while the other threads of this thread's team sleep, if it has worked with one: between
 /// parallel loops, they spin for some ms or forever (OMP_WAIT_POLICY), on the core of the twin's team.
@@ -82,15 +93,28 @@ void run_interleaved(Worker& loop, Worker& twin, double seconds, std::vector<Tur
 
 BesideTwin::Mark BesideTwin::next(int64_t duration_ns, int64_t left) {
   switch (stage_) {
-    case Stage::kWarmUp:
+    case Stage::kWarmUp: {
+      warm_ns_ += duration_ns;
+      if (++warm_ < kWarmIterations) return Mark::kNone;
+      const double seconds =
+          1e-9 * static_cast<double>(warm_ns_) / kWarmIterations * static_cast<double>(left);
+      if (!enough(seconds - kOwnSecondsBefore - kOwnSecondsLeft, left)) {
+        stage_ = Stage::kEnd;
+        return Mark::kNone;
+      }
       while (!twin_.ended() && twins_turn().iterations == 0) continue;
       begin(Stage::kBefore);
       return Mark::kNone;
+    }
     case Stage::kRun: {
       ran_ns_ += duration_ns;
       ++ran_;
       const double usual_ns = static_cast<double>(ran_ns_) / static_cast<double>(ran_);
       if (usual_ns * static_cast<double>(left) > kOwnSecondsLeft * 1e9) return Mark::kNone;
+      if (!enough(static_cast<double>(running_ns() - run_began_ns_) * 1e-9, ran_)) {  // it was faster lately
+        stage_ = Stage::kEnd;
+        return Mark::kNone;
+      }
       begin(Stage::kAfter);
       return Mark::kRunEnds;
     }
@@ -119,6 +143,7 @@ void BesideTwin::begin_turn() {
     stay_on(-1, interleaved_turns_->cores());
     if (!twin_.ended()) twin_.stay_on(-1, interleaved_turns_->cores());
     stage_ = stage_ == Stage::kBefore && !twin_.ended() ? Stage::kRun : Stage::kEnd;
+    run_began_ns_ = running_ns();
     return;
   }
   if (turn_.core >= 0) {

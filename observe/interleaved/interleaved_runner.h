@@ -44,7 +44,7 @@ void run_interleaved(Worker& loop, Worker& twin, double seconds, std::vector<Tur
 
 /// For a loop that runs in this process. The loop calls `next` after each of its iterations. The twin's turns
 /// run within these calls, and `running_ns` doesn't count their time. The two take turns before the run and
-/// again shortly before its end.
+/// again shortly before its end, unless the rest of the run would then be too short to be judged.
 class BesideTwin {
  public:
   /// `twin` does the same work and reports the iterations of its turns with Turns::add.
@@ -77,7 +77,9 @@ class BesideTwin {
   TurnPair pair_;
   TurnLog log_;
   int64_t turn_ends_ns_ = 0;
-  int64_t ran_ns_ = 0, ran_ = 0;  // iterations of the run
+  int64_t warm_ns_ = 0, warm_ = 0;  // timed iterations before the first comparison
+  int64_t run_began_ns_ = 0;
+  int64_t ran_ns_ = 0, ran_ = 0;  // timed iterations of the run
   TwinTurns turns_;
 };
 

@@ -117,10 +117,12 @@ void Recorder::restart() {
   inspected_ = {};
   for (Cost* cost : {&sample_cost_, &slow_cost_, &reference_cost_}) cost->sum_ns = cost->count = 0;
   files_before_ = written_files();
+  steady_ns_ = 0;
   next_slow_ns_ = 0;
   sample_interval_ns_ = options_.sample_interval_ns;
   run_begin_ns_ = 0;
   waited_ns_ = sensors_.waited_ns();
+  waited_at_ns_ = options_.clock();
   looked_at_ns_.assign(windows_.size(), 0);
   parallel_loops_ = parallel_loops_begun();
   reference_chosen_ = false;
@@ -177,7 +179,9 @@ void Recorder::end_timed() {
       usual > 0 && static_cast<double>(duration) > options_.spike_factor * usual) {
     note_spike(duration, series);
   }
+  steady_ns_ -= series.steady_ns();
   series.add(totals_.iterations, duration, phase_ns_);
+  steady_ns_ += series.steady_ns();
   for (size_t p = 0; p < kPhaseCount; ++p) totals_.phase_ns[p] += phase_ns_[p];
   ++totals_.iterations;
   totals_.total_ns += duration;
@@ -208,8 +212,7 @@ double Recorder::timing_cost_ns() const {
 /// timing within its share, so that nothing periodic in the loop is always hit or always missed.
 void Recorder::draw_untimed() {
   if (totals_.timed_iterations < kAllTimed) return;
-  const double usual_ns =
-      static_cast<double>(totals_.total_ns) / static_cast<double>(totals_.timed_iterations);
+  const double usual_ns = steady_ns_ / static_cast<double>(totals_.timed_iterations);
   const double early = kEarlyNs / (kEarlyNs + static_cast<double>(totals_.elapsed_ns));
   const double share = options_.timing_share * (1 + early);
   const double every = timed_cost_ns() / (share * std::max(1.0, usual_ns));
@@ -277,10 +280,11 @@ const char* Recorder::label_of_happening() const {
 /// The waiting time since the latest reading may belong to any class of steps. It is distributed over the
 /// classes in proportion to the time that each has taken since then.
 void Recorder::read_waited() {
-  const int64_t now_ns = sensors_.waited_ns();
-  const int64_t waited_ns =
-      std::max<int64_t>(now_ns - waited_ns_, 0);  // less: a thread of the team has ended
+  const int64_t now_ns = sensors_.waited_ns(), at_ns = options_.clock();
+  // Less than before: a thread of the team has ended. More than the time since then: several waited at once.
+  const int64_t waited_ns = std::max<int64_t>(0, std::min(now_ns - waited_ns_, at_ns - waited_at_ns_));
   waited_ns_ = now_ns;
+  waited_at_ns_ = at_ns;
   int64_t all_ns = 0;
   for (size_t c = 0; c < windows_.size(); ++c) all_ns += windows_[c].total_ns() - looked_at_ns_[c];
   for (size_t c = 0; c < windows_.size(); ++c) {
@@ -298,12 +302,13 @@ void Recorder::time_reference(WindowSeries& series) {
     reference_kernel_.use_team(team);
     sensors_.watch_team(team);
     waited_ns_ = sensors_.waited_ns();
+    waited_at_ns_ = options_.clock();
   }
   const int64_t begin = options_.clock();
   // From one timed iteration of this class to the next.
-  const double iteration_ns =
-      static_cast<double>(totals_.total_ns) / static_cast<double>(series.iterations()) *
-      static_cast<double>(totals_.iterations) / static_cast<double>(totals_.timed_iterations);
+  const double iteration_ns = steady_ns_ / static_cast<double>(series.iterations()) *
+                              static_cast<double>(totals_.iterations) /
+                              static_cast<double>(totals_.timed_iterations);
   read_waited();
   const std::optional<double> played_ns = sensors_.reference_ns();
   const double ns = played_ns ? *played_ns : reference_kernel_.time_ns();
@@ -315,7 +320,7 @@ void Recorder::time_reference(WindowSeries& series) {
   reference_ns_ += cost_ns;
   const double mean_cost_ns = reference_ns_ / static_cast<double>(++references_);
   // A class with a hundredth of the time has a tenth of the timings, so that all together keep to the share.
-  const double part = static_cast<double>(series.total_ns()) / static_cast<double>(totals_.total_ns);
+  const double part = steady_ns_ > 0 ? series.steady_ns() / steady_ns_ : 1;
   const double share = options_.reference_share * std::sqrt(std::clamp(part, 0.01, 1.0));
   series.add_reference(ns, quiet_ns, mean_cost_ns / share, iteration_ns);
 }
@@ -432,7 +437,12 @@ std::vector<NamedSeries> Recorder::series() const {
       series.values.push_back(static_cast<double>(std::invoke(read, sample)));
     result.push_back(std::move(series));
   };
-  add("rss_bytes", false, [](const Sample& s) { return s.sensors.rss_bytes; });
+  const auto add_known = [&](std::string name, bool cumulative, int64_t SensorReading::*value) {
+    const bool known = std::any_of(samples_.begin(), samples_.end(),
+                                   [value](const Sample& s) { return s.sensors.*value != kUnknownReading; });
+    if (known) add(std::move(name), cumulative, [value](const Sample& s) { return s.sensors.*value; });
+  };
+  add_known("rss_bytes", false, &SensorReading::rss_bytes);
   add("minor_faults", true, [](const Sample& s) { return s.sensors.minor_faults; });
   add("major_faults", true, [](const Sample& s) { return s.sensors.major_faults; });
   add("voluntary_switches", true, [](const Sample& s) { return s.sensors.voluntary_switches; });
@@ -443,11 +453,6 @@ std::vector<NamedSeries> Recorder::series() const {
   add("written_bytes", true, [](const Sample& s) { return s.sensors.written_bytes; });
   add("stored_bytes", true, [](const Sample& s) { return s.sensors.stored_bytes; });
   add("event_bytes", true, [](const Sample& s) { return s.event_bytes; });
-  const auto add_known = [&](std::string name, bool cumulative, int64_t SensorReading::*value) {
-    const bool known = std::any_of(samples_.begin(), samples_.end(),
-                                   [value](const Sample& s) { return s.sensors.*value != kUnknownReading; });
-    if (known) add(std::move(name), cumulative, [value](const Sample& s) { return s.sensors.*value; });
-  };
   add("slow_readings", true, [](const Sample& s) { return s.slow_readings; });
   add_known("heap_bytes", false, &SensorReading::heap_bytes);
   add_known("heap_free_bytes", false, &SensorReading::heap_free_bytes);
@@ -510,8 +515,8 @@ RankDescription Recorder::describe_rank() const {
   if (samples_.empty()) return own;
   const SensorReading &first = samples_.front().sensors, &last = samples_.back().sensors;
   const bool known = first.throttled_ns != kUnknownReading && last.throttled_ns != kUnknownReading;
-  own.throttled_ns = known ? last.throttled_ns - first.throttled_ns : kUnknownReading;
-  own.stolen_ns = last.stolen_ns - first.stolen_ns;
+  own.throttled_ns = known ? std::max<int64_t>(0, last.throttled_ns - first.throttled_ns) : kUnknownReading;
+  own.stolen_ns = std::max<int64_t>(0, last.stolen_ns - first.stolen_ns);  // the kernel's may go back
   return own;
 }
 

@@ -333,6 +333,7 @@ class Recorder {
   PhaseTimes label_ns_{};
   std::array<const char*, kPhaseCount> labels_{};
   RunTotals totals_;
+  double steady_ns_ = 0;  // of all classes of steps
   std::vector<WindowSeries> windows_;
   RankSeries rank_series_;
   std::vector<RankDescription> rank_descriptions_;
@@ -345,7 +346,7 @@ class Recorder {
   SensorSource& sensors_;
   SensorReading reading_;  // the latest
   int64_t next_slow_ns_ = 0, slow_readings_ = 0;
-  int64_t waited_ns_ = 0;                        // at the latest look
+  int64_t waited_ns_ = 0, waited_at_ns_ = 0;     // at the latest look
   bool look_due_ = false, looking_ = false;      // at the next timed iteration, at the present one
   int64_t bytes_mark_ = 0, own_bytes_mark_ = 0;  // while looking
   InspectedIterations inspected_;

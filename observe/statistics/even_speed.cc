@@ -8,6 +8,7 @@
 #include "isochron/observe/statistics/level_change.h"
 #include "isochron/observe/statistics/machine_speed.h"
 #include "isochron/observe/statistics/series_verdict.h"
+#include "isochron/observe/statistics/statistics.h"
 
 namespace isochron::observe {
 namespace {
@@ -32,14 +33,30 @@ Values without_waiting(std::span<const double> levels, std::span<const double> w
   return result;
 }
 
+/// The means of neighboring windows: of a single one it is known only roughly how long it waited.
+Values smoothed(std::span<const double> values) {
+  const size_t n = values.size(), reach = n / 32;
+  Values result(n);
+  for (size_t i = 0; i < n; ++i) {
+    const size_t begin = i - std::min(i, reach), end = std::min(n, i + reach + 1);
+    result[i] = mean(values.subspan(begin, end - begin));
+  }
+  return result;
+}
+
 /// Windows' medians and means.
 struct Levels {
   Values medians;
   Values means;
+  Values starts = {};
 };
 
 Levels at(const Levels& levels, std::span<const size_t> indices) {
-  return {at(levels.medians, indices), at(levels.means, indices)};
+  Levels result{at(levels.medians, indices), at(levels.means, indices)};
+  if (levels.starts.empty()) return result;
+  result.starts = at(levels.starts, indices);
+  result.starts.push_back(levels.starts.back());
+  return result;
 }
 
 FlatnessInput input_of(const Levels& levels, const FlatnessInput& input) {
@@ -47,6 +64,7 @@ FlatnessInput input_of(const Levels& levels, const FlatnessInput& input) {
   result.medians = levels.medians;
   result.trimmed_means = {};
   result.means = levels.means;
+  result.starts = levels.starts;
   return result;
 }
 
@@ -61,7 +79,8 @@ Levels corrected(const FlatnessInput& input, const ReferenceSeries& kernel, Mean
                  const EvenSpeedOptions& options) {
   Levels result{
       without_waiting(input.medians, waiting == Waiting::kInAll ? input.waited : std::span<const double>{}),
-      without_waiting(input.means, input.waited)};
+      without_waiting(input.means, input.waited),
+      {input.starts.begin(), input.starts.end()}};
   result.medians = at_even_speed(result.medians, kernel.typical, kernel, options);
   if (means_by == MeansBy::kMeans) {
     result.means = at_even_speed(result.means, kernel.means, kernel, options);
@@ -104,7 +123,9 @@ std::optional<FlatnessVerdict> judge_quiet(const FlatnessInput& input, const Fla
   quiet.medians = input.quiet_medians;
   quiet.trimmed_means = {};
   quiet.means = input.quiet_means;
-  const Levels all{{quiet.medians.begin(), quiet.medians.end()}, {quiet.means.begin(), quiet.means.end()}};
+  const Levels all{{quiet.medians.begin(), quiet.medians.end()},
+                   {quiet.means.begin(), quiet.means.end()},
+                   {input.starts.begin(), input.starts.end()}};
   const Levels levels = at(all, kept);
   const double share = static_cast<double>(kept.size()) / static_cast<double>(input.medians.size());
   FlatnessOptions own = options;
@@ -124,13 +145,22 @@ bool waits(const FlatnessInput& input) {
   return !input.waited.empty() && mean(input.waited) > kMatters * mean(level);
 }
 
+FlatnessVerdict judge_without_waiting(const FlatnessInput& input, const FlatnessOptions& options) {
+  const Values waited = smoothed(input.waited);
+  const Levels rest{without_waiting(input.medians, waited),
+                    without_waiting(input.means, waited),
+                    {input.starts.begin(), input.starts.end()}};
+  return judge_series(input_of(rest, input), options);
+}
+
 FlatnessVerdict judge_at_even_speed(const FlatnessInput& input, const FlatnessOptions& options,
                                     double least) {
   constexpr double kErrors = 2;  // of the exponents, for 95 %
   const ReferenceSeries kernel{input.reference,
                                input.reference_means.empty() ? input.reference : input.reference_means};
   const Levels measured{{input.medians.begin(), input.medians.end()},
-                        {input.means.begin(), input.means.end()}};
+                        {input.means.begin(), input.means.end()},
+                        {input.starts.begin(), input.starts.end()}};
   struct Attempt {
     Levels after;
     Levels moved;

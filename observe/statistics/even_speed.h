@@ -9,6 +9,9 @@ namespace isochron::observe {
 /// Whether the time spent waiting for a core is long enough to matter.
 bool waits(const FlatnessInput& input);
 
+/// The verdict on what remains of the series without the time spent waiting for a core.
+FlatnessVerdict judge_without_waiting(const FlatnessInput& input, const FlatnessOptions& options);
+
 /// The sharpest verdict on the series after the machine's influence has been removed. Four choices depend on
 /// the run: whether the means are corrected by the kernel's means or in the same way as the medians; whether
 /// waiting for a core affects all iterations or a few; whether disturbed windows are corrected well enough to

@@ -9,6 +9,7 @@
 #include "isochron/core/base/error.h"
 #include "isochron/observe/statistics/even_speed.h"
 #include "isochron/observe/statistics/series_verdict.h"
+#include "isochron/observe/statistics/statistics.h"
 
 namespace isochron::observe {
 namespace {
@@ -41,6 +42,9 @@ void check(const FlatnessInput& input, const FlatnessOptions& options) {
   check_values(input.reference, "reference time");
   check_values(input.reference_means, "mean reference time");
   check_values(input.waited, "waiting time");
+  require(input.starts.empty() || input.starts.size() == input.medians.size() + 1, ErrorCode::kShapeMismatch,
+          "judge_flatness", "{} medians but {} starts; give one per window and the end", input.medians.size(),
+          input.starts.size());
   same_length(input.quiet_medians, "medians of quiet iterations");
   same_length(input.quiet_means, "means of quiet iterations");
   same_length(input.quiet_shares, "shares of quiet iterations");
@@ -66,6 +70,18 @@ FlatnessVerdict between_waiting_and_none(const FlatnessVerdict& measured, Flatne
   doubt(without, fmt::format("{} as measured, {} without the time spent waiting for a core",
                              percent(measured.largest.change), percent(without.largest.change)));
   return without;
+}
+
+/// Whether the time waited for a core grows by at least half of what the iterations do, from the first to the
+/// last third.
+bool waiting_grows_alike(const FlatnessInput& input) {
+  if (!waits(input)) return false;
+  const auto gained = [](std::span<const double> values) {
+    const size_t third = std::max<size_t>(1, values.size() / 3);
+    return trimmed_mean(values.last(third), 0.1) - trimmed_mean(values.first(third), 0.1);
+  };
+  const double grown = gained(input.means.empty() ? input.medians : input.means);
+  return grown > 0 && gained(input.waited) >= 0.5 * grown;
 }
 
 /// The verdict on the reference kernel itself.
@@ -124,7 +140,9 @@ FlatnessVerdict doubt_beside_a_faster_machine(FlatnessVerdict verdict, const Fla
 FlatnessVerdict judge_flatness(const FlatnessInput& input, const FlatnessOptions& options) {
   check(input, options);
   FlatnessVerdict verdict = judge_series(input, options);
-  if (input.reference.empty()) return verdict;
+  // A correction for the machine's speed can't decide what is too short.
+  const bool brief = input.seconds && *input.seconds < options.min_seconds;
+  if (input.reference.empty() || brief || verdict.windows < options.min_windows) return verdict;
   if (verdict.kind == Flatness::kFlat)
     return doubt_beside_a_faster_machine(std::move(verdict), input, options);
   const bool growing = verdict.kind == Flatness::kGrowing;
@@ -137,8 +155,11 @@ FlatnessVerdict judge_flatness(const FlatnessInput& input, const FlatnessOptions
     // down in proportion.
     even = judge_at_even_speed(input, options, 1);
   }
-  if (growing && even.kind == Flatness::kShrinking && waits(input)) {
+  if (growing && even.kind == Flatness::kShrinking && waits(input))
     return between_waiting_and_none(verdict, std::move(even));
+  if (growing && !cleared() && waiting_grows_alike(input)) {
+    FlatnessVerdict without = judge_without_waiting(input, options);
+    if (without.kind != Flatness::kGrowing) return between_waiting_and_none(verdict, std::move(without));
   }
   const bool sharper = even.smallest_detectable_change < verdict.smallest_detectable_change;
   // Growth that the sharper verdict doesn't confirm may be due to the machine.

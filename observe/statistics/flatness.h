@@ -44,7 +44,10 @@ struct FlatnessInput {
   std::span<const double> quiet_means = {};
   std::span<const double> quiet_shares = {};
   double iterations_per_window = 1;
-  int64_t first_iteration = 0;                   // of the first window: messages count from there
+  int64_t first_iteration = 0;  // of the first window: messages count from there
+  /// The first iteration of each window and, as one more entry, the one behind the last; instead of the two
+  /// numbers above for windows of different lengths. Empty: not used.
+  std::span<const double> starts = {};
   std::string_view unit = "iteration";           // what they count
   std::optional<double> seconds = std::nullopt;  // how long the run took; unknown: not required
 };

@@ -129,6 +129,21 @@ size_t best_step(std::span<const double> points) {
   return best;
 }
 
+/// One level up to point `at`, another from there on.
+Values step(std::span<const double> points, size_t at) {
+  Values fit(points.size(), median(points.first(at)));
+  std::fill(fit.begin() + static_cast<std::ptrdiff_t>(at), fit.end(), median(points.subspan(at)));
+  return fit;
+}
+
+/// Whether a step is several times larger than the noise around it: then it is at its fitted position.
+bool is_evident(const Values& step, std::span<const double> points) {
+  constexpr double kEvident = 6;
+  Values sizes;
+  for (size_t i = 0; i < points.size(); ++i) sizes.push_back(std::fabs(points[i] - step[i]));
+  return std::fabs(step.back() - step.front()) > kEvident * median(sizes);
+}
+
 /// One level up to point `begin`, another from `end` on, a straight line in between: a gradual step. If there
 /// are no points before `begin` or from `end` on, the line is extended from the known level.
 Values ramp(std::span<const double> points, size_t begin, size_t end) {
@@ -153,22 +168,36 @@ Values ramp(std::span<const double> points, size_t begin, size_t end) {
   return fit;
 }
 
-/// The ramp with the least absolute deviations whose ends are whole tenths of the points.
+/// The ramp with the least absolute deviations: the best one whose ends are whole tenths of the points, moved
+/// to a better one nearby as long as there is one. Each of its parts has at least a tenth of the points, or
+/// is missing.
 Values best_ramp(std::span<const double> points) {
   constexpr size_t kParts = 10;
   const size_t n = points.size();
   Values best;
   double least = kInfinity;
+  size_t begin = 0, end = 0;
+  const auto offer = [&](size_t b, size_t e) {
+    const auto too_short = [n](size_t length) { return length > 0 && length < tenth(n); };
+    if (e > n || e < b + tenth(n) || too_short(b) || too_short(n - e) || e - b == n) return;  // n: a line
+    Values fit = ramp(points, b, e);
+    double deviation = 0;
+    for (size_t i = 0; i < n; ++i) deviation += std::fabs(points[i] - fit[i]);
+    if (deviation >= least) return;
+    least = deviation;
+    best = std::move(fit);
+    begin = b;
+    end = e;
+  };
   for (size_t b = 0; b < kParts; ++b) {
-    for (size_t e = b + 1; e <= kParts; ++e) {
-      if (b == 0 && e == kParts) continue;  // that is a line
-      Values fit = ramp(points, b * n / kParts, e * n / kParts);
-      double deviation = 0;
-      for (size_t i = 0; i < n; ++i) deviation += std::fabs(points[i] - fit[i]);
-      if (deviation >= least) continue;
-      least = deviation;
-      best = std::move(fit);
+    for (size_t e = b + 1; e <= kParts; ++e) offer(b * n / kParts, e * n / kParts);
+  }
+  for (size_t step = std::max<size_t>(1, n / 20); step > 0;) {
+    const size_t b = begin, e = end;
+    for (const size_t moved_begin : {b - std::min(b, step), b, b + step}) {
+      for (const size_t moved_end : {e - step, e, e + step}) offer(moved_begin, moved_end);
     }
+    if (b == begin && e == end) step /= 2;
   }
   return best;
 }
@@ -251,9 +280,7 @@ Shape shape_of(std::span<const double> points, size_t step_at) {
   Values straight(n);
   for (size_t i = 0; i < n; ++i) straight[i] = line.intercept + line.slope * static_cast<double>(i);
   offer(2, straight, kTrend);
-  Values step(n, median(points.first(step_at)));
-  std::fill(step.begin() + static_cast<std::ptrdiff_t>(step_at), step.end(), median(points.subspan(step_at)));
-  offer(3, step, kStep);
+  offer(3, step(points, step_at), kStep);
   if (n >= kFewestOfMany) {
     offer(4, best_ramp(points), kLastTenth);
     const auto [fit, excursion] = best_three_levels(points);
@@ -317,7 +344,8 @@ Judged judged(Track track, const WindowLevels& levels, bool corrected) {
   result.baseline = baseline_of(points);
   result.change_point = static_cast<size_t>(pettitt(points, static_cast<int>(tenth(n))).index);
   const size_t step_at = best_step(points);
-  if (only_rises(points, 1) || only_rises(points, -1)) {
+  const bool rises = only_rises(points, 1) || only_rises(points, -1);
+  if (rises) {
     one.shape.fit = one.points;
     one.shape.statistic = kLastTenth;
     one.residuals = noise_between_neighbors(points);
@@ -331,17 +359,14 @@ Judged judged(Track track, const WindowLevels& levels, bool corrected) {
   result.independent = static_cast<double>(n) / long_run_variance(one.rho);
   // Corrects for the noise that the fit has absorbed: degrees of freedom, counted in independent points.
   const double freedom = result.independent / std::max(1.0, result.independent - one.shape.parameters);
-  Values sizes;
   double squares = 0;
   for (double& residual : one.residuals) {
     residual *= std::sqrt(freedom);
-    sizes.push_back(std::fabs(residual));
     squares += residual * residual;
   }
   result.wander = std::sqrt(squares / static_cast<double>(n)) / result.baseline;
-  constexpr double kEvident = 6;  // times the noise: such a step is at its fitted position
-  const double size = std::fabs(one.shape.fit.back() - one.shape.fit.front());
-  if (result.shape == kStep && !corrected && size > kEvident * median(sizes)) result.change_point = step_at;
+  if ((result.shape == kStep || rises) && !corrected && is_evident(step(points, step_at), points))
+    result.change_point = step_at;
   Values scratch;
   result.changes = statistics_of(track, result.change_point, points, scratch);
   for (double& change : result.changes) change /= result.baseline;

@@ -61,6 +61,13 @@ Values without_stalled_windows(std::span<const double> typical) {
 
 }  // namespace
 
+void cut_stalls(Values& values) {
+  if (values.size() <= kStalls + 1) return;
+  Values descending = values;
+  std::ranges::nth_element(descending, descending.begin() + kStalls, std::greater{});
+  for (double& one : values) one = std::min(one, descending[kStalls]);
+}
+
 Values with_long_iterations_spread(std::span<const double> typical_values, std::span<const double> means) {
   require(typical_values.size() == means.size(), ErrorCode::kShapeMismatch, "with_long_iterations_spread",
           "{} typical values but {} means", typical_values.size(), means.size());
@@ -71,9 +78,7 @@ Values with_long_iterations_spread(std::span<const double> typical_values, std::
   if (n <= kStalls + 1) return {means.begin(), means.end()};
   const double usual = quantile(additions, 0.1);
   for (double& one : additions) one -= usual;
-  Values descending = additions;
-  std::ranges::nth_element(descending, descending.begin() + kStalls, std::greater{});
-  for (double& one : additions) one = std::min(one, descending[kStalls]);
+  cut_stalls(additions);
   Values positive = additions;
   for (double& one : positive) one = std::max(one, 0.0);
   const std::vector<size_t> events = events_in(positive);

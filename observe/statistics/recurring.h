@@ -17,6 +17,8 @@ namespace isochron::observe {
 std::vector<double> with_long_iterations_spread(std::span<const double> typical,
                                                 std::span<const double> means);
 inline constexpr size_t kStalls = 5;
+/// Cuts the kStalls largest values down to the next one, if there are at least two others.
+void cut_stalls(std::vector<double>& values);
 
 struct Season {
   double windows = 0;           // the period's length

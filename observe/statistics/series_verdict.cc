@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "isochron/observe/statistics/few_values.h"
@@ -19,6 +20,13 @@ constexpr double kAlarmsRarer = 5;  // than errors of the other claims: nobody l
 
 using Values = std::vector<double>;
 using Asked = ChangeEstimate::Asked;
+
+/// The iteration at which a window begins; that of the number of windows is the end.
+double start_of(size_t window, const FlatnessInput& input) {
+  if (!input.starts.empty()) return input.starts[window];
+  return static_cast<double>(input.first_iteration) +
+         static_cast<double>(window) * input.iterations_per_window;
+}
 
 /// Whether the level after the first `cut` windows is higher than theirs by more than half the bound.
 bool rises_after(size_t cut, std::span<const double> medians, const FlatnessOptions& options) {
@@ -93,7 +101,7 @@ double factor_to_decide(std::span<const ChangeEstimate> own, std::span<const Cha
 /// decided. A run that is too short becomes inconclusive.
 void explain(FlatnessVerdict& verdict, const FlatnessInput& input, const FlatnessOptions& options,
              double factor) {
-  const double iterations = static_cast<double>(input.medians.size()) * input.iterations_per_window;
+  const double iterations = start_of(input.medians.size(), input) - start_of(0, input);
   const bool few = verdict.windows < options.min_windows;
   const bool brief = input.seconds && *input.seconds < options.min_seconds;
   if (few || brief) {
@@ -101,9 +109,11 @@ void explain(FlatnessVerdict& verdict, const FlatnessInput& input, const Flatnes
     const double seconds = brief && *input.seconds > 0 ? options.min_seconds / *input.seconds : 1;
     factor = std::max({factor, windows, seconds});
     verdict.kind = Flatness::kInconclusive;
-    verdict.reason =
-        few ? fmt::format("too short: {} windows, {} needed", verdict.windows, options.min_windows)
-            : fmt::format("too short: {:.2f} s, {:.1f} s needed", *input.seconds, options.min_seconds);
+    std::vector<std::string> missing;
+    if (few) missing.push_back(fmt::format("{} windows, {} needed", verdict.windows, options.min_windows));
+    if (brief)
+      missing.push_back(fmt::format("{:.2f} s, {:.1f} s needed", *input.seconds, options.min_seconds));
+    verdict.reason = fmt::format("too short: {}", fmt::join(missing, "; "));
   } else if (verdict.estimates.empty()) {
     verdict.reason = "fewer than four windows";
   } else if (verdict.kind == Flatness::kInconclusive) {
@@ -119,13 +129,13 @@ void explain(FlatnessVerdict& verdict, const FlatnessInput& input, const Flatnes
   } else {
     verdict.reason = fmt::format("{} is {}", verdict.largest.name, percent(verdict.largest.change));
   }
-  verdict.iterations_to_decide = factor == 0 ? 0 : std::ceil(factor * iterations);
+  verdict.iterations_to_decide = factor == 0 ? 0 : std::ceil(start_of(0, input) + factor * iterations);
 }
 
 /// Settling by more than the bound isn't left out silently.
 void name_warmup(FlatnessVerdict& verdict, const FlatnessInput& input) {
   if (std::fabs(verdict.warmup_change) <= verdict.bound) return;
-  const double count = verdict.warmup_windows * input.iterations_per_window;
+  const double count = start_of(static_cast<size_t>(verdict.warmup_windows), input) - start_of(0, input);
   verdict.left_out = fmt::format(
       "; the first {} left out as warm-up, after which the level changed by {}",
       count > 1.5 ? fmt::format("{:.0f} {}s are", count, input.unit) : fmt::format("{} is", input.unit),
@@ -218,8 +228,7 @@ void name_wandering(FlatnessVerdict& verdict, std::span<const LevelChange> chang
 double iteration_of(size_t point, const FlatnessVerdict& verdict, const FlatnessInput& input) {
   const size_t windows = static_cast<size_t>(verdict.windows), each = windows_per_point(windows);
   const size_t window = static_cast<size_t>(verdict.warmup_windows) + windows % each + point * each;
-  return static_cast<double>(input.first_iteration) +
-         static_cast<double>(window) * input.iterations_per_window;
+  return start_of(window, input);
 }
 
 /// An excursion of the level beyond the bound.
@@ -325,7 +334,8 @@ FlatnessVerdict judge_series(const FlatnessInput& input, const FlatnessOptions& 
   verdict.last_tenth = median(medians.last(tenth(medians.size())));
   const size_t per_point = windows_per_point(medians.size());
   const size_t points = medians.size() / per_point;
-  const double iterations = static_cast<double>(points * per_point) * input.iterations_per_window;
+  const size_t n = input.medians.size();
+  const double iterations = start_of(n, input) - start_of(n - points * per_point, input);
   const double per_iteration = changes[0].baseline / iterations;
   const ChangeEstimate& trend = verdict.estimates.front();
   verdict.slope = trend.change * per_iteration;

@@ -195,6 +195,7 @@ void WindowSeries::clear() {
   length_ = 1;
   until_reference_ = 1;
   closed_total_ns_ = 0;
+  steady_ns_ = 0;
   open_ = Window{};
   closed_.clear();
   open_histogram_.clear();
@@ -268,6 +269,7 @@ void WindowSeries::restore(int64_t length, std::span<const Window> windows) {
   closed_.assign(windows.begin(), windows.end());
   for (const Window& window : closed_) {
     closed_total_ns_ += window.total_ns;
+    steady_ns_ += window.trimmed_mean_ns() * static_cast<double>(window.iterations);
     for (int64_t i = 0; i < Window::kQuantiles; ++i) {
       // Counts all iterations even if 64 doesn't divide their number.
       const int64_t times =

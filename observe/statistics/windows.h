@@ -89,6 +89,9 @@ struct Window {
   double median_ns() const;
   /// Without the shortest and the longest twentieth, but at least one iteration each.
   double trimmed_mean_ns() const;
+  double middle_iteration() const {
+    return 0.5 * (static_cast<double>(first_iteration) + static_cast<double>(last_iteration));
+  }
   double mean_ns() const { return static_cast<double>(total_ns) / static_cast<double>(iterations); }
   /// Per iteration, including those that weren't timed.
   double mean_waited_ns() const {
@@ -117,6 +120,7 @@ class WindowSeries {
 
   WindowSeries();
   void add(int64_t iteration, int64_t duration_ns, const PhaseTimes& phase_ns) {
+    steady_ns_ += steady(static_cast<double>(duration_ns));
     if (open_.iterations == 0) open_.first_iteration = iteration;
     open_.last_iteration = iteration;
     open_.total_ns += duration_ns;
@@ -155,6 +159,9 @@ class WindowSeries {
   /// All timed iterations, including those of the open window.
   int64_t iterations() const { return run_histogram_.count() + open_.iterations; }
   int64_t total_ns() const { return closed_total_ns_ + open_.total_ns; }
+  /// The same, where an iteration counts at most kMostTimes times the mean of those before it: a pause of
+  /// the program doesn't change by how much iterations are spaced afterwards.
+  double steady_ns() const { return steady_ns_; }
 
   /// Median duration of the last windows, 0 until there are `kUsualWindows` of them, and the mean time of a
   /// phase in these windows.
@@ -172,7 +179,13 @@ class WindowSeries {
 
  private:
   static constexpr int kMostPending = 256;
+  static constexpr double kMostTimes = 100;
 
+  double steady(double duration_ns) const {
+    const auto before = static_cast<double>(iterations());
+    const bool pause = steady_ns_ > 0 && before * duration_ns > kMostTimes * steady_ns_;
+    return pause ? kMostTimes * steady_ns_ / before : duration_ns;
+  }
   void close();
   static void merge_pairs(std::vector<Window>& windows);
   void update_usual();
@@ -181,6 +194,7 @@ class WindowSeries {
   int64_t length_ = 1;
   int64_t until_reference_ = 1;
   int64_t closed_total_ns_ = 0;
+  double steady_ns_ = 0;
   Window open_;
   std::vector<Window> closed_;
   LogHistogram<uint32_t> open_histogram_;

@@ -87,7 +87,16 @@ namespace {
 Tensor number_like(double number, const Tensor& other) {
   require(other.defined(), ErrorCode::kInvalidArgument, "arithmetic", "an operand is an undefined tensor");
   ops::require_uncut(number, other.dtype(), "arithmetic");
+  ops::require_held(number, other.dtype(), "arithmetic");
   return scalar(number, other.dtype());
+}
+
+/// function(x, number). If a 16-bit dtype has no such number, it is computed in f32.
+template <typename Function>
+Tensor with_number(const Tensor& x, double number, Function function) {
+  if (!x.defined() || !ops::beyond_half(number, x.dtype())) return function(x, number_like(number, x));
+  const Tensor result = function(cast(x, DType::kF32), scalar(number));
+  return result.dtype() == DType::kF32 ? cast(result, x.dtype()) : result;
 }
 
 }  // namespace
@@ -141,10 +150,13 @@ Tensor floor_divide(const Tensor& a, const Tensor& b) {
 
 Tensor log_add_exp(const Tensor& a, const Tensor& b) {
   const ErrorScope scope("log_add_exp");
-  const Tensor larger = maximum(a, b);
-  // Equal infinities have no difference.
-  const Tensor difference = where(equal(a, b), scalar(0, larger.dtype()), a - b);
-  return larger + softplus(-abs(difference));
+  // The operands are put in order by `where`, since maximum and abs have no second derivative at ties. Equal
+  // infinities have no difference and share the gradient out.
+  const Tensor in_order = greater_equal(a, b);
+  const Tensor larger = where(in_order, a, b), smaller = where(in_order, b, a);
+  const Tensor no_difference = logical_and(equal(a, b), is_inf(a));
+  const Tensor difference = where(no_difference, scalar(0, larger.dtype()), smaller - larger);
+  return where(no_difference, maximum(a, b), larger) + softplus(difference);
 }
 
 Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& weight) {
@@ -234,8 +246,12 @@ Tensor stop_gradient(const Tensor& x) {
 
 #define ISOCHRON_OPERATOR(symbol, function)                                                    \
   Tensor operator symbol(const Tensor& a, const Tensor& b) { return function(a, b); }          \
-  Tensor operator symbol(const Tensor& a, double b) { return function(a, number_like(b, a)); } \
-  Tensor operator symbol(double a, const Tensor& b) { return function(number_like(a, b), b); }
+  Tensor operator symbol(const Tensor& a, double b) {                                          \
+    return with_number(a, b, [](const Tensor& x, const Tensor& y) { return function(x, y); }); \
+  }                                                                                            \
+  Tensor operator symbol(double a, const Tensor& b) {                                          \
+    return with_number(b, a, [](const Tensor& x, const Tensor& y) { return function(y, x); }); \
+  }
 ISOCHRON_OPERATOR(+, add)
 ISOCHRON_OPERATOR(-, sub)
 ISOCHRON_OPERATOR(*, mul)
@@ -252,17 +268,23 @@ Tensor where(const Tensor& condition, const Tensor& a, double b) {
 Tensor where(const Tensor& condition, double a, const Tensor& b) {
   return where(condition, number_like(a, b), b);
 }
+#define ISOCHRON_COMPARISON(name)                                                          \
+  Tensor name(const Tensor& a, double b) {                                                 \
+    const ErrorScope scope(#name);                                                         \
+    return with_number(a, b, [](const Tensor& x, const Tensor& y) { return name(x, y); }); \
+  }
+ISOCHRON_COMPARISON(equal)
+ISOCHRON_COMPARISON(not_equal)
+ISOCHRON_COMPARISON(less)
+ISOCHRON_COMPARISON(less_equal)
+ISOCHRON_COMPARISON(greater)
+ISOCHRON_COMPARISON(greater_equal)
+#undef ISOCHRON_COMPARISON
 #define ISOCHRON_WITH_NUMBER(name)         \
   Tensor name(const Tensor& a, double b) { \
     const ErrorScope scope(#name);         \
     return name(a, number_like(b, a));     \
   }
-ISOCHRON_WITH_NUMBER(equal)
-ISOCHRON_WITH_NUMBER(not_equal)
-ISOCHRON_WITH_NUMBER(less)
-ISOCHRON_WITH_NUMBER(less_equal)
-ISOCHRON_WITH_NUMBER(greater)
-ISOCHRON_WITH_NUMBER(greater_equal)
 ISOCHRON_WITH_NUMBER(pow)
 ISOCHRON_WITH_NUMBER(maximum)
 ISOCHRON_WITH_NUMBER(minimum)

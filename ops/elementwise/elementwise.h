@@ -54,7 +54,8 @@ Tensor is_finite(const Tensor& x);
 /// condition ? a : b, elementwise; `condition` is bool.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 /// x with `value` wherever `mask`, which is bool and broadcasts to x, is true. Throws kShapeMismatch for a
-/// mask that would enlarge x, kDtypeMismatch or kOutOfRange for a value that x's dtype can't represent.
+/// mask that would enlarge x, kDtypeMismatch or kOutOfRange for a value that x's dtype can't represent. In
+/// f16, -1e9 is such a value; -infinity isn't.
 Tensor masked_fill(const Tensor& x, const Tensor& mask, double value);
 /// min(max(x, low), high) (PyTorch's clamp); the gradient passes where low <= x <= high, at the bounds too.
 /// With numbers, throws kInvalidArgument where low > high.
@@ -133,8 +134,10 @@ Tensor stop_gradient(const Tensor& x);
 /// as a residual stream of many layers: h = full_precision(h + block(h)).
 Tensor full_precision(const Tensor& x);
 
-/// A number is converted to the tensor's dtype. The operators throw kDtypeMismatch if an integer dtype would
-/// drop its fraction, and kOutOfRange if the dtype can't represent it.
+/// A number is converted to the tensor's dtype. Throws kDtypeMismatch if an integer dtype would drop its
+/// fraction, and kOutOfRange if the dtype can't represent it: if it is beyond an integer dtype, or finite but
+/// would be infinite. With a number beyond the normal numbers of f16 or bf16, operators and comparisons
+/// compute in f32 instead, and round the result: x / 1e5, x + 1e-8.
 #define ISOCHRON_OPERATOR(symbol, function)                 \
   Tensor operator symbol(const Tensor& a, const Tensor& b); \
   Tensor operator symbol(const Tensor& a, double b);        \

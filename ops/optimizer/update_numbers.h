@@ -132,6 +132,7 @@ ISOCHRON_SCALAR UpdateNumbers numbers_of(const UpdateSettings& settings, UpdateN
                                          double rate_factor, double decay) {
   if (settings.rate_in_velocity) {
     numbers.velocity_rate *= rate_factor;
+    if (rate_factor == 0) numbers.rate = 0;  // the velocity so far moves nothing either
   } else {
     numbers.rate *= rate_factor;
   }

@@ -356,7 +356,9 @@ Tensor dropout(const Tensor& x, double rate, bool training, random::Generator& g
           "the rate must lie in [0, 1), got {}", rate);
   if (!training || rate == 0) return x;
   const Tensor kept = draw("bernoulli", x.shape(), 1 - rate, 0, DType::kBool, generator, x.device());
-  return where(kept, x * (1 / (1 - rate)), scalar(0, x.dtype()));
+  const double scale = 1 / (1 - rate);
+  const Tensor scaled = is_half(x.dtype()) ? cast(cast(x, DType::kF32) * scale, x.dtype()) : x * scale;
+  return where(kept, scaled, scalar(0, x.dtype()));
 }
 
 }  // namespace isochron

@@ -15,8 +15,9 @@
 // GRU has rows r, z, n.
 //
 // f32 and f64; 16-bit floats go through f32. In f32 each sigmoid and tanh has an error of at most 4 ULP.
-// Results have the same bits for any number of threads; gradients of the kernels and the bias only for the
-// same number of threads. The second gradient is computed step by step in elementary ops.
+// Results have the same bits for any number of threads, but for products of bf16 (below), whose kernel is
+// chosen for the number of threads; gradients of the kernels and the bias only for the same number of
+// threads. The second gradient is computed step by step in elementary ops.
 //
 // Under mixed_bf16, if the processor multiplies bf16 (backends/common/vector_target.h), matrix products have
 // bf16 operands and sum in f32. The operands are x and the kernels; h, which is rounded once per step; and

@@ -79,14 +79,17 @@ Tensor difference(const Tensor& a, const Tensor& b) {
 }
 
 /// dx_k = e^(x_k - y_k) s_k with s_k = sum_{j >= k} g_j e^(y_k - y_j) by a recurrence; no exponent is
-/// positive.
+/// positive. It is 0 where x_k is -infinity, even if y_k is, too.
 std::vector<Tensor> cumulative_log_sum_gradient(const GradientCall& call) {
   const Tensor& y = call.outputs[0];
   const int64_t axis = axis_of(call);
   const bool reverse = reverse_of(call);
-  const Tensor next = neighbor(y, axis, reverse, std::numeric_limits<double>::infinity());
+  const Tensor& x = call.inputs[0];
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const Tensor next = neighbor(y, axis, reverse, kInfinity);
   const Tensor sums = linear_recurrence(exp(difference(y, next)), call.output_gradients[0], axis, !reverse);
-  return {exp(difference(call.inputs[0], y)) * sums};
+  const Tensor share = where(equal(x, -kInfinity), 0.0, exp(difference(x, y)));
+  return {share * sums};
 }
 
 std::vector<Tensor> cumulative_extreme_gradient(const GradientCall& call) {

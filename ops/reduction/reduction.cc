@@ -10,6 +10,7 @@
 #include "isochron/ops/rows/registry.h"
 #include "isochron/ops/rows/rules.h"
 #include "isochron/ops/shape/creation.h"
+#include "isochron/ops/shape/held_numbers.h"
 #include "isochron/ops/shape/shape_ops.h"
 #include "isochron/ops/shape/slicing.h"
 
@@ -231,7 +232,7 @@ Tensor norm(const Tensor& x, double p, const Axes& axes, bool keep_dims) {
   if (p == 1) return sum(sizes, axes, keep_dims);
   const Tensor largest = maximum(max(sizes, axes, true), 0.0);  // of no elements: 0
   const auto result = [&](const Tensor& kept) { return keep_dims ? kept : squeeze(kept, axes); };
-  if (std::isinf(p)) return result(largest);
+  if (p > ops::largest_finite(x.dtype())) return result(largest);
   // By the largest element, so that no power overflows or vanishes. The norm is proportional to its elements,
   // so the gradient needn't go through the scale.
   const Tensor usable = logical_and(largest > 0.0, is_finite(largest));

@@ -39,10 +39,22 @@ double ops::largest_finite(DType dtype) {
   return largest;
 }
 
+bool ops::beyond_half(double number, DType dtype) {
+  if (!is_half(dtype) || number == 0 || !std::isfinite(number)) return false;
+  const double smallest = dtype == DType::kF16 ? 0x1p-14 : 0x1p-126;
+  return std::abs(number) < smallest || std::abs(number) > largest_finite(dtype);
+}
+
 void ops::require_held(double number, DType dtype, const char* where) {
-  if (is_floating(dtype) || dtype == DType::kBool) return;
+  if (dtype == DType::kBool) return;
   dispatch_dtype(dtype, [&]<typename T>(T) {
-    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+    if constexpr (!std::is_integral_v<T>) {
+      using Wide = std::conditional_t<sizeof(T) == 2, float, T>;
+      const bool held = std::isfinite(static_cast<Wide>(T(static_cast<Wide>(number))));
+      require(held || !std::isfinite(number), ErrorCode::kOutOfRange, where,
+              "{} is beyond the largest number of {}, {}; use infinity, or cast the tensor to {} first",
+              number, dtype_name(dtype), largest_finite(dtype), is_half(dtype) ? "f32" : "f64");
+    } else if constexpr (!std::is_same_v<T, bool>) {
       const double cut = std::trunc(number), lowest = static_cast<double>(std::numeric_limits<T>::lowest());
       // The double above the highest i64 is 2^63, which i64 doesn't hold.
       const double beyond = std::ldexp(1.0, std::numeric_limits<T>::digits);
@@ -83,7 +95,7 @@ Tensor ones_like(const Tensor& tensor) {
 
 Tensor arange(int64_t count, DType dtype) {
   require(count >= 0, ErrorCode::kInvalidArgument, "arange", "count must be >= 0, got {}", count);
-  if (count > 0 && !is_floating(dtype)) ops::require_held(static_cast<double>(count - 1), dtype, "arange");
+  if (count > 0) ops::require_held(static_cast<double>(count - 1), dtype, "arange");
   Tensor result = empty({dtype, {count}}, "arange");
   for (int64_t i = 0; i < count; ++i) {
     store_number(result.raw() + static_cast<size_t>(i) * dtype_size(dtype), dtype, static_cast<double>(i));

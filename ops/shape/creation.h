@@ -12,7 +12,8 @@
 namespace isochron {
 
 /// A constant scalar of shape (): `number` converted to `dtype`; integer dtypes drop fractions. Throws
-/// kOutOfRange for a number that an integer dtype can't represent.
+/// kOutOfRange for a number that an integer dtype can't represent, and for a finite number that would be
+/// infinite in a floating dtype.
 Tensor scalar(double number, DType dtype = DType::kF32);
 /// All elements are `number`, converted as by `scalar`. Not a constant, so it may be assigned. Throws like
 /// `scalar`.
@@ -22,15 +23,15 @@ Tensor ones(const Shape& shape, DType dtype = DType::kF32);
 /// Zeros or ones of the shape and dtype of `tensor`, on its device.
 Tensor zeros_like(const Tensor& tensor);
 Tensor ones_like(const Tensor& tensor);
-/// 0, 1, ..., count - 1. Throws kInvalidArgument for a negative count, kOutOfRange if an integer dtype can't
-/// represent the last number.
+/// 0, 1, ..., count - 1. Throws kInvalidArgument for a negative count, kOutOfRange for a last number as
+/// `scalar`.
 Tensor arange(int64_t count, DType dtype = DType::kI64);
 /// `count` numbers at equal distances from `start` to `stop`, both included; `start` alone if `count` is 1.
 /// Computed in f64 and rounded to `dtype`; integer dtypes drop fractions. Throws kInvalidArgument for a
 /// negative count or ends that aren't finite, kOutOfRange for an end that `dtype` can't represent.
 Tensor linspace(double start, double stop, int64_t count, DType dtype = DType::kF32);
 /// A copy of `values` in row-major order, converted to `dtype`; integer dtypes drop fractions. Throws
-/// kShapeMismatch if the counts differ, and kOutOfRange for a value that an integer dtype can't represent.
+/// kShapeMismatch if the counts differ, and kOutOfRange for a value as `scalar`.
 Tensor from_vector(const Shape& shape, const std::vector<double>& values, DType dtype = DType::kF32);
 /// A copy of `values` under their own type. Throws kShapeMismatch when the counts differ.
 template <typename T>

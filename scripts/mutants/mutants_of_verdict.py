@@ -84,6 +84,35 @@ CONSTANTS = [
 ]
 
 
+# Pauses, classes of steps and short runs: a name, the file, the text, what takes its place, the tests that find it.
+RUNS = [
+    ("ramps-on-whole-tenths", "observe/statistics/level_change.cc", "for (size_t step = std::max<size_t>(1, n / 20); step > 0;) {",
+     "for (size_t step = 0; step > 0;) {", "LevelChange.ShapesAreToldApart"),
+    ("rising-steps-by-ranks", "observe/statistics/level_change.cc", "(result.shape == kStep || rises)", "result.shape == kStep", "PausedRuns.GrowthAnd*"),
+    ("pauses-change-the-spacing", "observe/statistics/windows.h", "kMostTimes = 100;", "kMostTimes = 1e12;", "PausedRuns.AreTimed*"),
+    ("windows-of-one-length", "observe/diagnose/report.cc", "                       .starts = columns[i].starts,\n", "", "PausedRuns.*:SeveralClasses.*"),
+    ("stalls-grow-in-phases", "observe/diagnose/evidence.cc", "  cut_stalls(means);\n", "",
+     "PausedRuns.TheCause*"),
+    ("stalls-cost-as-growth", "observe/diagnose/report.cc", "    const std::vector<double> means = level_means(windows);\n    const double usual",
+     "    const std::vector<double> means = window_means(windows);\n    const double usual", "PausedRuns.GrowthAnd*"),
+    ("shares-of-classes-are-not-looked-at", "observe/diagnose/report.cc", "  doubt_changing_shares(verdict, data);\n",
+     "  if (data.classes.empty()) doubt_changing_shares(verdict, data);\n", "SeveralClasses.*"),
+    ("steps-needed-without-the-warm-up", "observe/diagnose/report.cc", "counted ? 0 : data.totals.warmup_iterations;", "counted ? 0 : 0;", "ShortRuns.*"),
+    ("short-runs-are-corrected", "observe/statistics/flatness.cc", "|| brief || verdict.windows < options.min_windows) return verdict;", "|| (false && brief)) return verdict;",
+     "ShortRuns.*"),
+    ("twins-in-short-runs", "observe/interleaved/interleaved_runner.cc", "if (!enough(seconds - kOwnSecondsBefore - kOwnSecondsLeft, left)) {",
+     "if (!enough(seconds + 1e9, left + 1000)) {", "BesideTwin.LeavesAShort*"),
+    ("first-steps-of-no-time-hide-all-others", "observe/statistics/windows.h", "steady_ns_ > 0 && before", "before > 0 && before", "PausedRuns.AFirst*"),
+    ("runs-that-end-early-beside-a-twin", "observe/interleaved/interleaved_runner.cc", "if (!enough(static_cast<double>(running_ns() - run_began_ns_) * 1e-9, ran_)) {",
+     "if (run_began_ns_ < 0) {", "BesideTwin.LeavesAShort*"),
+    ("waiting-explains-no-growth", "observe/statistics/flatness.cc", "if (without.kind != Flatness::kGrowing) return", "if (without.windows < 0) return",
+     "EvenSpeed.GrowthThatWaiting*"),
+    ("waiting-explains-all-growth", "observe/statistics/flatness.cc", "if (without.kind != Flatness::kGrowing) return", "if (without.windows > 0) return",
+     "EvenSpeed.*"),
+    ("waits-beyond-the-time", "observe/record/recorder.cc", "std::min(now_ns - waited_ns_, at_ns - waited_at_ns_)", "std::min(now_ns - waited_ns_, at_ns)", "Recorder.WaitsAre*"),
+]
+
+
 def faults(mutant):
     """A Mutant for each other value of each constant; `mutant` makes one of its fields."""
     made = []
@@ -93,4 +122,4 @@ def faults(mutant):
         for other in others:
             made.append(mutant(f"verdict/{file}: {constant} {value.split('(')[0]} is {other}", f"observe/statistics/{file}",
                                before + value + after, before + other + after, "observe", tests))
-    return made
+    return made + [mutant(name, file, old, new, "observe", tests) for name, file, old, new, tests in RUNS]

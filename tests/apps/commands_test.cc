@@ -31,6 +31,26 @@ class Command : public testing::Test {
   Outcome outcome_;
 };
 
+TEST_F(Command, SuggestsWhatWasMeant) {
+  EXPECT_THAT(run_isochron("trian digits"), Ends(2, "no command 'trian'; did you mean 'train'?"));
+  EXPECT_THAT(run_isochron("train digits --epoch 2"),
+              Ends(2, "no option '--epoch' of 'train'; did you mean '--epochs'?"));
+  EXPECT_THAT(run_isochron("train digits --epoch=2"), Ends(2, "did you mean '--epochs'?"));
+  EXPECT_THAT(run_isochron("train digits --learning 2"), Ends(2, "did you mean '--learning-rate'?"));
+  EXPECT_THAT(run_isochron("--versoin"), Ends(2, "no option '--versoin'; did you mean '--version'?"));
+  EXPECT_THAT(run_isochron("train digits mlp"), Ends(2, "unexpected argument 'mlp' of 'train'"));
+  EXPECT_THAT(run_isochron("fit").text, testing::Not(HasSubstr("did you mean")));
+  EXPECT_EQ(run_isochron("-V").text, run_isochron("--version").text);
+}
+
+TEST_F(Command, NumbersInMessagesAreShort) {
+  for (const char* line : {"train digits --bucket 0", "analyze - --bound 1e308", "report x --bound 1e308"}) {
+    const Outcome outcome = run_isochron(line + std::string(" </dev/null"));
+    EXPECT_EQ(outcome.status, 2) << line;
+    EXPECT_LT(outcome.text.size(), 150u) << outcome.text;
+  }
+}
+
 TEST_F(Command, TrainSynchronizesOnlyNormsThatThereAre) {
   EXPECT_THAT(
       run_isochron("train digits --sync-batch-norm"),
@@ -121,7 +141,7 @@ TEST_F(Command, BenchMeasuresACase) {
   EXPECT_THAT(run_isochron("bench --precision f8"),
               Ends(2, "f8 not in {f32,mixed_bf16,mixed_f16,mixed_fp8,tf32}"));
   EXPECT_THAT(run_isochron("bench --case tiny --steps 5 --precision tf32"),
-              Ends(2, "tf32 needs a CUDA device"));
+              Ends(2, "tf32 is for CUDA devices"));
 }
 
 TEST_F(Command, BenchMeasuresACaseInMixedPrecision) {

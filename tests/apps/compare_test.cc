@@ -11,6 +11,7 @@
 #include "isochron/apps/compare/run.h"
 #include "isochron/apps/compare/tally.h"
 #include "isochron/core/base/error.h"
+#include "support/expect_error.h"
 #include "support/sanitizers.h"
 #include "support/temp_folder.h"
 
@@ -260,9 +261,9 @@ TEST_F(Compare, CountsWhatLoopsAreFoundToBeOverManyRuns) {
 }
 
 TEST_F(Compare, EndsWhenItsBudgetIsSpent) {
-  // Less than the loops need: each runs for its minimum time, and none continues.
-  const Outcome outcome = run_isochron("compare gpu-memory --verbose --seconds 0.05 --budget 0.1 --out " +
-                                       folder_.path().string());
+  // Hardly more than the loops need: each runs for its time, and none continues.
+  const Outcome outcome =
+      run_isochron("compare gpu-memory --verbose --seconds 0.2 --budget 3 --out " + folder_.path().string());
   EXPECT_THAT(outcome, Ends(0, "not settled"));
 }
 
@@ -300,6 +301,9 @@ TEST_F(Compare, FailsWhereAShortRunDecidesNothing) {
   const std::string out = " --out " + folder_.path().string();
   EXPECT_EQ(run_isochron("compare growing-graph --iterations 1" + out).status, 0);
   EXPECT_EQ(run_isochron("compare gpu-memory --iterations 32" + out).status, 0);
+  EXPECT_THAT(run_isochron("compare gpu-memory --budget 1" + out), Ends(2, "loops need at least"));
+  EXPECT_THAT(run_isochron("compare gpu-memory --budget 3 --seconds 2" + out),
+              Ends(2, "leave --seconds out"));
   EXPECT_THAT(run_isochron("compare gpu-memory --iterations 64 --require-expected" + out),
               Ends(1, "did not give the expected result"));
 }
@@ -363,13 +367,43 @@ TEST(CompareFinding, ExpectsMemoryAndDiskOfEveryLoop) {
   const Loop flat{.name = "loop", .what = ""};
   EXPECT_THAT(deviations(flat, Flatness::kFlat, Flatness::kFlat), IsEmpty());
   EXPECT_THAT(deviations(flat, Flatness::kShrinking, Flatness::kFlat), IsEmpty()) << "given back";
-  EXPECT_THAT(deviations(flat, Flatness::kGrowing, Flatness::kFlat), ElementsAre("rss_bytes growing"));
-  EXPECT_THAT(deviations(flat, Flatness::kFlat, Flatness::kGrowing), ElementsAre("disk_bytes growing"));
+  EXPECT_THAT(deviations(flat, Flatness::kGrowing, Flatness::kFlat), ElementsAre("memory growing"));
+  EXPECT_THAT(deviations(flat, Flatness::kFlat, Flatness::kGrowing), ElementsAre("disk use growing"));
   const Loop fills{.name = "loop",
                    .what = "",
                    .expected = {.memory = {Flatness::kFlat, Flatness::kGrowing}, .grows = "disk_bytes"}};
   EXPECT_THAT(deviations(fills, Flatness::kGrowing, Flatness::kGrowing), IsEmpty());
-  EXPECT_THAT(deviations(fills, Flatness::kFlat, Flatness::kFlat), ElementsAre("disk_bytes flat"));
+  EXPECT_THAT(deviations(fills, Flatness::kFlat, Flatness::kFlat), ElementsAre("disk use flat"));
+}
+
+TEST(CompareFinding, FewerIterationsThanAnEpochHasAreTooFew) {
+  const Loop loop{
+      .name = "loop", .what = "", .iterations_per_epoch = 32, .expected = {.no_allocations = true}};
+  LoopResult result = found(Flatness::kGrowing);
+  result.report.iterations = 3;
+  result.report.heap_allocations_per_step = 12;
+  const std::vector<Deviation> deviations = deviations_of(loop, result);
+  ASSERT_EQ(deviations.size(), 1u);
+  EXPECT_EQ(deviations[0].text, "too short to judge: 3 iterations, but an epoch has 32");
+  EXPECT_TRUE(deviations[0].inconclusive);
+  result.report.iterations = 32;
+  EXPECT_EQ(deviations_of(loop, result).size(), 2u);
+}
+
+TEST(CompareRun, LoopsShareTheBudget) {
+  const Scenario scenario{
+      .name = "scenario",
+      .complaint = "",
+      .loops = {{.name = "a", .what = ""}, {.name = "b", .what = "", .max_iterations = 9}},
+      .summary = "",
+      .tables = {[](double) { return observe::Table{}; }}};
+  CompareOptions enough{.budget_seconds = 100}, few{.budget_seconds = 5}, none{.budget_seconds = 0.5};
+  fit_budget({&scenario, 1}, enough);
+  EXPECT_EQ(enough.seconds, CompareOptions{}.seconds);
+  fit_budget({&scenario, 1}, few);
+  EXPECT_LT(few.seconds, 2) << "each of two loops has a twin";
+  EXPECT_GT(few.seconds, 0.5);
+  EXPECT_ERROR(fit_budget({&scenario, 1}, none), ErrorCode::kInvalidArgument, "2 loops need at least");
 }
 
 TEST(CompareRun, ShowsWhatAFailedLoopPrinted) {
@@ -399,7 +433,7 @@ TEST(CompareTally, SumsAndSharesOfRuns) {
     tally.add({&result, 1});
   }
   EXPECT_EQ(tally.not_as_expected(), 2);
-  EXPECT_EQ(tally.latest_text(), "1 loops: 0 as expected, 0 inconclusive, 1 not as expected");
+  EXPECT_EQ(tally.latest_text(), "1 loop: 0 as expected, 0 inconclusive, 1 not as expected");
   EXPECT_THAT(tally.text(),
               AllOf(HasSubstr("4 runs"), HasSubstr("gpu-memory: loop"),
                     HasSubstr("time inconclusive (1x), time growing (1x)"),

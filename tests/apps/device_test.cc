@@ -114,7 +114,7 @@ TEST(OnADevice, OpsAndPartsAreVerified) {
   const TrainingGpu simulated;
   const std::string verify = "doctor --device cuda --verify ";
   EXPECT_THAT(run_on_device(verify + "--op add --part conditions transfers"),
-              Ends(0, "82 calls of 1 op(s) and 2 part(s): all agree with the CPU"));
+              Ends(0, "82 calls of 1 op and 2 parts: all agree with the CPU"));
   EXPECT_THAT(run_on_device(verify + "--part nothing"),
               Ends(2, "there are conditions, side-by-side, transfers"));
   EXPECT_THAT(run_on_device("doctor --list-parts"), Ends(0, "conditions\nside-by-side\ntransfers\n"));

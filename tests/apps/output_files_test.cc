@@ -124,6 +124,19 @@ TEST_F(OutputFiles, EveryFileOfARunIsKnown) {
     EXPECT_TRUE(std::ranges::count(kRunFiles, entry.path().filename().string()) == 1) << entry.path();
 }
 
+TEST_F(OutputFiles, ADashIsStandardOutputAlone) {
+  const std::string times = write("t.csv", "time_ms\n10\n11\n10\n11\n10\n11\n");
+  const Outcome json = run_isochron("analyze --json - " + times + " 2>/dev/null");
+  EXPECT_EQ(nlohmann::json::parse(json.text)["report"].is_null(), true) << json.text;
+  EXPECT_THAT(run_isochron("analyze --json - " + times + " 2>&1 >/dev/null"), Ends(0, "t.csv: 6 iterations"));
+  EXPECT_EQ(run_isochron("analyze --json - - 2>/dev/null < " + times).status, 0) << "and standard input";
+  EXPECT_THAT(run_isochron("analyze --json - --out - " + times), Ends(2, "is also the file of --out"));
+  EXPECT_EQ(run_isochron("analyze --json - " + times + " 2>/dev/null | head -c 1").text, "{");
+  EXPECT_FALSE(fs::exists("-"));
+  EXPECT_THAT(run_isochron("plan - < " + write("b.csv", "id,lower,upper,size\na,0,2,64\n")),
+              Ends(0, "id,lower,upper,size,offset\na,0,2,64,0\n"));
+}
+
 TEST_F(OutputFiles, OfCompareAreDifferent) {
   EXPECT_THAT(run_isochron("compare --out " + path("c") + " --json " + path("c/report.html")),
               Ends(2, "is also report.html of --out"));

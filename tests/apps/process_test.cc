@@ -18,6 +18,7 @@
 #include "isochron/apps/commands.h"
 #include "isochron/core/files/file.h"
 #include "isochron/core/files/run_folder.h"
+#include "isochron/core/process/process_space.h"
 #include "support/sanitizers.h"
 #include "support/temp_folder.h"
 
@@ -160,8 +161,8 @@ TEST_F(Process, PatternsTakeLinearTimeAndMemory) {
   const std::string line = write("line.log", std::string(200'000, 'a') + "\n").string();
   const std::string limits = std::string(kSanitizer ? "" : "ulimit -v 2000000; ") +
                              "ulimit -t 20; CMD analyze " + line + " --pattern ";
-  EXPECT_THAT(shell(limits + "'((a*)*)*b([0-9])'"), Ends(3, "matches none of 1 lines"));
-  EXPECT_THAT(shell(limits + "'(a|aa)+(a|aa)+(a|aa)+$b'"), Ends(3, "matches none of 1 lines"));
+  EXPECT_THAT(shell(limits + "'((a*)*)*b([0-9])'"), Ends(3, "matches none of 1 line"));
+  EXPECT_THAT(shell(limits + "'(a|aa)+(a|aa)+(a|aa)+$b'"), Ends(3, "matches none of 1 line"));
   EXPECT_THAT(shell(limits + "'((((x{1,1000}){1,1000}){1,1000}){1,1000})'"),
               Ends(2, "not a valid regular expression"));
   EXPECT_THAT(shell(limits + "'(a)\\1'"), Ends(2, "not a valid regular expression")) << "back references";
@@ -229,6 +230,36 @@ TEST_F(Process, ReportTellsThatALaterRunDidNotEnd) {
               Ends(0, "note: live.json is newer than run.json: a later run in this folder is still running"));
 }
 
+TEST_F(Process, WatchSaysOfAFarProcessThatItIsUnknown) {
+  const fs::path live = live_folder("far") / "live.json";
+  nlohmann::json far = read_json(live);
+  far["process"] = int64_t{1} << 30;  // no process has this id
+  far["rss_bytes"] = far["rss_first_bytes"] = -1;
+  const auto watched = [&](const char* key, const nlohmann::json& value) {
+    nlohmann::json changed = far;
+    if (key != nullptr) changed[key] = value;
+    std::ofstream(live) << changed.dump();
+    return run_isochron("watch --once " + live.parent_path().string());
+  };
+  const std::string ended = "the run's process ended";
+  EXPECT_THAT(watched(nullptr, {}), Ends(0, ended)) << "an older file";
+  EXPECT_THAT(watched("process_space", process_space()), Ends(0, ended));
+  far["host"] = "node7";
+  const Outcome outcome = watched("process_space", "another/4026531836");
+  EXPECT_THAT(outcome, Ends(0, "the run is on node7, or in another container"));
+  EXPECT_THAT(outcome.text,
+              AllOf(HasSubstr("live.json is"), HasSubstr("memory unknown"), Not(HasSubstr(ended))));
+}
+
+TEST_F(Process, ReportLeavesOutFoldersThatCannotBeRead) {
+  const std::string runs = path("runs");
+  ASSERT_EQ(run_isochron("train regress --epochs 1 --steps 9 --out " + runs + "/a").status, 0);
+  fs::create_symlink("loop", folder_ / "runs" / "loop");
+  const Outcome outcome = run_isochron("report " + runs);
+  EXPECT_THAT(outcome.text, HasSubstr("note: left out, because it can't be read: " + runs + "/loop"));
+  EXPECT_THAT(outcome, Ends(2, "has no run.json; runs are in 1 folder of it"));
+}
+
 TEST_F(Process, WatchShowsNoMoreOfAFileThanFitsAScreen) {
   const fs::path live = live_folder(std::string(5000, 'x')) / "live.json";
   nlohmann::json many = read_json(live);
@@ -265,6 +296,17 @@ TEST_F(Process, ASignalEndsItInGoodOrderOutsideOfTheFitLoop) {
   EXPECT_THAT(shell("trap '' HUP; CMD watch " + live + " & p=$!; kill -HUP $p; kill -TERM $p; wait $p"),
               testing::Field(&Outcome::status, 143))
       << "below nohup a hangup is none";
+}
+
+TEST_F(Process, AnInterruptedPipeIsJudgedByWhatWasRead) {
+  const Outcome outcome = shell(
+      "{ for i in $(seq 20); do echo \"step $i: 12.$((i % 7)) ms\"; done; printf 'step 21: 9 ms'; sleep 4; } "
+      "| "
+      "{ exec 3<&0; CMD analyze --json " +
+      path("j") + " <&3 & p=$!; sleep 2; kill -INT $p; wait $p; echo status $?; }");
+  EXPECT_THAT(outcome.text,
+              AllOf(HasSubstr("20 values"), HasSubstr("SIGINT ended the reading"), HasSubstr("status 0")));
+  EXPECT_EQ(read_json(folder_ / "j")["iterations"], 20) << "without the line that was cut";
 }
 
 TEST_F(Process, AHangupSavesAsSigtermDoes) {

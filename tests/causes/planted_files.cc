@@ -40,7 +40,7 @@ RunReport run_beside(int64_t rows, int64_t units, const Extent& extent,
 }
 
 RunReport line_a_step() {
-  const TempFolder folder;
+  const TempFolder folder(std::filesystem::current_path());  // the usual one may lie in memory
   std::ofstream log(folder / "steps.log");
   return run_beside(256, 32, {}, [&](Recorder& recorder, int64_t i, Regression&) {
     const PhaseScope logging(recorder, Phase::kLog);

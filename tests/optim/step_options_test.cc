@@ -94,6 +94,49 @@ TEST(ParameterGroups, ScaleTheRateOfEveryOptimizer) {
   expect_same(LambOptions{}, [](const auto& o) { return Lamb(o); });
 }
 
+TEST(ParameterGroups, WithAFactorOfZeroStandStill) {
+  const auto expect_frozen = [](auto options, auto make) {
+    const Variable p(from_vector({2, 2}, {1, -2, 3, 0.5}), "p");
+    options.learning_rate = 0.125;
+    options.step.parameter_groups = {{.holds = [](const Variable&) { return true; }}};
+    Optimizer optimizer = make(options);
+    const auto after_step = [&] {
+      optimizer.apply(std::vector{p}, std::vector{from_vector({2, 2}, {1, -1, 0.5, 2})});
+      return p.tensor().to_vector();
+    };
+    const std::vector<double> before = after_step();
+    optimizer.set_learning_rate_factor(0, 0);
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(after_step(), before) << optimizer.description()[0];
+    optimizer.set_learning_rate_factor(0, 1);
+    EXPECT_NE(after_step(), before);
+  };
+  expect_frozen(SgdOptions{.momentum = 0.5}, [](const auto& o) { return Sgd(o); });
+  expect_frozen(SgdOptions{.momentum = 0.5, .nesterov = true}, [](const auto& o) { return Sgd(o); });
+  expect_frozen(AdamWOptions{}, [](const auto& o) { return AdamW(o); });
+  expect_frozen(RmsPropOptions{.momentum = 0.5}, [](const auto& o) { return RmsProp(o); });
+  expect_frozen(NadamOptions{}, [](const auto& o) { return Nadam(o); });
+  expect_frozen(LionOptions{}, [](const auto& o) { return Lion(o); });
+  expect_frozen(RpropOptions{}, [](const auto& o) { return Rprop(o); });
+  expect_frozen(AdafactorOptions{}, [](const auto& o) { return Adafactor(o); });
+  expect_frozen(LambOptions{}, [](const auto& o) { return Lamb(o); });
+}
+
+TEST(ParameterGroups, KeepRpropsStepSizesWhileTheyStandStill) {
+  const Variable p(zeros({1}), "p");
+  Rprop rprop({.learning_rate = 0.125,
+               .eta_plus = 2,
+               .step = {.parameter_groups = {{.holds = [](const Variable&) { return true; }}}}});
+  const auto after_step = [&] {
+    rprop.apply(std::vector{p}, std::vector{ones({1})});
+    return p.tensor().item<float>();
+  };
+  EXPECT_EQ(after_step(), -0.125);
+  rprop.set_learning_rate_factor(0, 0);
+  EXPECT_EQ(after_step(), -0.125);
+  rprop.set_learning_rate_factor(0, 1);
+  EXPECT_EQ(after_step(), -0.375);
+}
+
 TEST(Clipping, OfAnOptimizerIsThatOfTheFunctions) {
   const auto expect_same = [](const Clipping& clip, auto function) {
     Three own, by_hand;

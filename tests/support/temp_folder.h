@@ -14,8 +14,8 @@ namespace isochron {
 
 class TempFolder {
  public:
-  TempFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "isochron-test-XXXXXX").string();
+  explicit TempFolder(const std::filesystem::path& parent = std::filesystem::temp_directory_path()) {
+    std::string pattern = (parent / "isochron-test-XXXXXX").string();
     require(mkdtemp(pattern.data()) != nullptr, ErrorCode::kIo, pattern, "cannot be made");
     path_ = pattern;
   }

@@ -504,6 +504,9 @@ TEST(History, KeepsTheNewestEpochsAndWritesCsv) {
            .step_p50_ns = 90,
            .results = {{"loss", 1}, {"val_loss", 3}}});
   EXPECT_EQ(two.csv(), "epoch,steps,seconds,step_p50_ns,loss,val_loss\n1,4,0.5,100,2,\n2,4,0.25,90,1,3\n");
+  History odd;
+  odd.add({.epoch = 1, .steps = 4, .seconds = 0.5, .step_p50_ns = 100, .results = {{"of \"a\", in all", 2}}});
+  EXPECT_EQ(odd.csv(), "epoch,steps,seconds,step_p50_ns,\"of \"\"a\"\", in all\"\n1,4,0.5,100,2\n");
   EXPECT_EQ(two.last()["val_loss"], 3);
   EXPECT_THAT(two.values("loss"), ElementsAre(2, 1));
   EXPECT_ERROR(two.last()["acc"], ErrorCode::kInvalidArgument, "no result 'acc'; results are loss, val_loss");

@@ -314,6 +314,23 @@ TEST(CheckpointWriter, CoalescesSavesWhoseFileTheNextReplacesOrRemoves) {
   EXPECT_FALSE(fs::exists(folder / "old")) << "what a coalesced save was to remove";
 }
 
+TEST(CheckpointWriter, AFileThatIsWrittenAgainIsCountedOnce) {
+  const TempFolder folder;
+  const NamedVariables variables = BusyWriter::variables();
+  BusyWriter busy(folder / "pipe");
+  CheckpointWriter writer(variables, folder.path());
+  writer.save({.path = busy.path(), .document = "into the pipe"});
+  writer.save({.path = folder / "a", .document = "1"});
+  writer.save({.path = folder / "a", .document = "2", .again = true});  // takes its place
+  busy.release();
+  writer.flush();
+  EXPECT_EQ(writer.stats().saved, 2);
+  writer.save({.path = folder / "a", .document = "3", .again = true});
+  writer.flush();
+  EXPECT_EQ(writer.stats().saved, 2);
+  EXPECT_EQ(Checkpoint(folder / "a").document(), "3");
+}
+
 TEST(CheckpointWriter, ASaveThatWasToBeReplacedIsNotRemovedByTheSaveOfItsName) {
   const TempFolder folder;
   const NamedVariables variables = BusyWriter::variables();

@@ -157,7 +157,7 @@ TEST(StepProfile, ItsTextHasAsManyKernelsAsAskedFor) {
   const std::string two = result.text(2);
   EXPECT_THAT(two, HasSubstr("second_2"));
   EXPECT_THAT(two, ::testing::Not(HasSubstr("third_3")));
-  EXPECT_THAT(two, HasSubstr("and 1 further kernels"));
+  EXPECT_THAT(two, HasSubstr("and 1 further kernel,"));
   EXPECT_THAT(two, HasSubstr("the limits account for 0.50 of the time"));
   EXPECT_EQ(StepProfile().share(), 0);
 }

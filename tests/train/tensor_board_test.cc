@@ -144,7 +144,7 @@ TEST(GraphDump, IsBounded) {
     sink({"f", "()", 2 + static_cast<int64_t>(i), "pass", graph});
   }
   EXPECT_EQ(dump.left_out(), 3u);
-  EXPECT_THAT(dump.table(), HasSubstr("3 further stages were not written"));
+  EXPECT_THAT(dump.table(), HasSubstr("3 further stages not written"));
 }
 
 std::vector<int64_t> traced_steps(const observe::TraceRecorder& recorder) {

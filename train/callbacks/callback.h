@@ -2,7 +2,8 @@
 // recorder's phase `callbacks` (or `checkpoint` while saving), so their time and allocations don't count as
 // the step's. Ready-made callbacks are in train/callbacks/callbacks.h and train/callbacks/model_checkpoint.h.
 //
-// Order: on_train_begin, then for each epoch on_epoch_begin, on_batch_end after every `report_every`th step,
+// Order: on_train_begin, then for each epoch on_epoch_begin, on_batch_end after every `report_every`th step
+// (if that takes seconds, on_progress in between),
 // on_evaluation_begin and on_evaluation_end around the validation, on_epoch_end; last on_train_end. Callbacks
 // are called in the order given, except on_evaluation_end, which is called in reverse. on_save is called
 // after all callbacks have been called at the same point, so that the state of all is saved. An exception
@@ -111,6 +112,9 @@ class Callback {
   virtual void on_epoch_begin(RunState&) {}
   /// `results`: means over the epoch so far, read from the device for this call.
   virtual void on_batch_end(RunState&, const Results& /*results*/) {}
+  /// Between calls of on_batch_end, after a step that ends a second or more after the last of either, with
+  /// one process. For displays of the run: it depends on the clock, so it must not change the training.
+  virtual void on_progress(RunState&, const Results& /*results*/) {}
   virtual void on_evaluation_begin(RunState&) {}
   virtual void on_evaluation_end(RunState&) {}
   /// `results`: those of the epoch, and those of the validation, if there was one, under "val_...".

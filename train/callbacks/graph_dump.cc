@@ -6,6 +6,7 @@
 
 #include "isochron/core/base/error.h"
 #include "isochron/core/files/file.h"
+#include "isochron/core/text/count_text.h"
 #include "isochron/observe/record/event_file.h"
 
 namespace isochron::train {
@@ -102,7 +103,7 @@ std::string GraphDump::table() const {
     trace = stage.trace;
     text += fmt::format("  {:>6} {:>6} {:>14}  {}\n", stage.nodes, stage.bound, stage.bytes, stage.name);
   }
-  if (left_out_ > 0) text += fmt::format("{} further stages were not written\n", left_out_);
+  if (left_out_ > 0) text += fmt::format("{} not written\n", count_text(left_out_, "further stage"));
   return text;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "isochron/core/base/clock.h"
 #include "isochron/core/telemetry/event.h"
@@ -73,6 +74,7 @@ void ModelCheckpoint::on_train_begin(RunState& run) {
   static_cast<void>(run.savable->weights());  // throws when there is nothing to save
   if (run.rank == 0) require_fresh_folder(run);
   began_ = true;
+  newest_ = {};
   files_.clear();
   replaced_.clear();
   next_step_ = options_.every_steps;
@@ -165,13 +167,15 @@ void ModelCheckpoint::save(RunState& run, bool wait) {
   std::string document = run.savable->document(options_.save_weights_only);
   if (!options_.save_weights_only) run.savable->blobs(blobs_);
   take_replaced();
+  const auto saved = std::pair(path, run.total_steps);
+  const bool again = std::exchange(newest_, saved) == saved;
   if (options_.asynchronous) {
     if (!writer_) {
       writer_ = std::make_unique<CheckpointWriter>(variables, temporary_->path(), [&](NamedBlobs& blobs) {
         if (!options_.save_weights_only) run.savable->blobs(blobs);
       });
     }
-    writer_->save({path, std::move(document), replaced_}, blobs_);
+    writer_->save({path, std::move(document), replaced_, again}, blobs_);
     if (wait) writer_->flush();
     return;
   }
@@ -179,11 +183,11 @@ void ModelCheckpoint::save(RunState& run, bool wait) {
   save_checkpoint(path, variables, document, blobs_, temporary_->path());
   remove_replaced();
   const int64_t took_ns = now_ns() - began_ns;
-  ++stats_.saved;
+  stats_.saved += again ? 0 : 1;
   stats_.stall_ns += took_ns;
   stats_.write_ns += took_ns;
   stats_.longest_stall_ns = std::max(stats_.longest_stall_ns, took_ns);
-  emit({EventKind::kCheckpoint, path.filename().string(), "written", 0, took_ns});
+  emit({EventKind::kCheckpoint, path.filename().string(), again ? kWrittenAgain : "written", 0, took_ns});
 }
 
 void ModelCheckpoint::remove_replaced() {

@@ -122,7 +122,8 @@ class ModelCheckpoint : public Callback {
   /// To be removed once the next file is complete, if they still exist. Coalesced saves, and processes that
   /// die, leave their replaced files to the next save.
   std::vector<std::filesystem::path> replaced_;
-  NamedBlobs blobs_;  // room for the next save's
+  std::pair<std::filesystem::path, int64_t> newest_;  // the newest save: its file and RunState::total_steps
+  NamedBlobs blobs_;                                  // room for the next save's
   Best best_;
   std::optional<double> saved_value_;  // of `monitor` at the epoch's end that is being saved
   bool began_ = false;                 // a fit with this callback

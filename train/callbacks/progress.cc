@@ -75,8 +75,9 @@ bool Progress::due() const {
 
 void Progress::update(const RunState& run, const Results& results) {
   const std::string of = run.steps_per_epoch > 0 ? fmt::format("/{}", run.steps_per_epoch) : "";
-  rewrite(fmt::format("Epoch {}/{}  {}{}  {}  {}", run.epoch, run.epochs, run.step, of, results.str(),
-                      pace_text(run, recent_, samples_per_step_)));
+  const std::string text = fmt::format("Epoch {}/{}  {}{}  {}  {}", run.epoch, run.epochs, run.step, of,
+                                       results.str(), pace_text(run, recent_, samples_per_step_));
+  rewrite(terminal_ ? row_of(file_, text) : text);
   shown_ns_ = now_ns();
   if (terminal_) return;
   std::fputc('\n', file_);
@@ -100,9 +101,9 @@ void Progress::note(const std::string& text) {
   open_ = false;
 }
 
-void Progress::rewrite(const std::string& text) {
+void Progress::rewrite(std::string_view text) {
   if (terminal_) write_terminal_command(file_, "\r\033[K");
-  std::fputs(text.c_str(), file_);
+  std::fwrite(text.data(), 1, text.size(), file_);
   std::fflush(file_);
   open_ = true;
 }

@@ -1,11 +1,12 @@
-// The line per epoch: on a terminal it is rewritten in place while the epoch runs; otherwise it is printed
-// at the end of the epoch, and every half minute before that.
+// The line per epoch: on a terminal it is rewritten in place while the epoch runs, as far as it fits into a
+// row; otherwise it is printed at the end of the epoch, and every half minute before that.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <cstdio>
 #include <string>
+#include <string_view>
 
 #include "isochron/train/callbacks/callback.h"
 
@@ -61,7 +62,7 @@ class Progress {
   static constexpr int64_t kTerminalIntervalNs = 100'000'000;
   static constexpr int64_t kPlainIntervalNs = 30'000'000'000;
 
-  void rewrite(const std::string& text);
+  void rewrite(std::string_view text);
 
   std::FILE* file_;
   bool epochs_;

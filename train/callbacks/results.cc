@@ -6,6 +6,17 @@
 #include "isochron/core/base/error.h"
 
 namespace isochron::train {
+namespace {
+
+/// A cell of a CSV file, in quotation marks where needed.
+std::string csv_cell(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string cell = "\"";
+  for (const char c : text) cell += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return cell + "\"";
+}
+
+}  // namespace
 
 const double* Results::find(std::string_view name) const {
   const auto found =
@@ -63,7 +74,7 @@ std::string History::csv() const {
     }
   }
   std::string text = "epoch,steps,seconds,step_p50_ns";
-  for (const std::string& name : names) text += "," + name;
+  for (const std::string& name : names) text += "," + csv_cell(name);
   text += "\n";
   for (const EpochRecord& record : epochs()) {
     text += fmt::format("{},{},{},{}", record.epoch, record.steps, record.seconds, record.step_p50_ns);

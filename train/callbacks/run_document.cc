@@ -122,7 +122,7 @@ std::string RunDocument::str() const {
 
 RunDocument RunDocument::parse(const std::string& text, const std::string& where) {
   try {
-    return document_of(ordered_json::parse(text));
+    return document_of(observe::parse_json<ordered_json>(text));
   } catch (const std::exception& error) {
     fail(ErrorCode::kBadFormat, where,
          "the document is not that of a run ({}); read the checkpoints of your own loop with "
@@ -141,7 +141,7 @@ std::vector<EpochRecord> parse_history(std::string_view text, const std::string&
   while (!text.empty()) {
     const size_t end = std::min(text.find('\n'), text.size());
     try {
-      history.push_back(record_of(ordered_json::parse(text.substr(0, end))));
+      history.push_back(record_of(observe::parse_json<ordered_json>(text.substr(0, end))));
     } catch (const std::exception& error) {
       fail(ErrorCode::kBadFormat, where, "line {} of the history is not the record of an epoch ({})",
            history.size() + 1, observe::complaint(error));

@@ -12,6 +12,7 @@
 #include "isochron/core/base/error.h"
 #include "isochron/core/files/file.h"
 #include "isochron/core/process/heap.h"
+#include "isochron/core/process/process_space.h"
 #include "isochron/core/telemetry/event.h"
 #include "isochron/observe/export/run_record.h"
 #include "isochron/observe/record/json_numbers-inl.h"
@@ -46,7 +47,11 @@ RunWatch::RunWatch(const observe::Recorder& recorder, RunWatchOptions options)
   if (!options_.folder.empty()) std::filesystem::create_directories(options_.folder, failed);
 }
 
+void RunWatch::on_train_begin(RunState& run) { write(run, false); }
+
 void RunWatch::on_batch_end(RunState& run, const Results& results) { look(run, results); }
+
+void RunWatch::on_progress(RunState& run, const Results& results) { look(run, results); }
 
 void RunWatch::on_epoch_end(RunState& run, const Results& results) {
   if (recorder_.totals().timed_iterations > 0 && !std::exchange(rehearsed_, true)) {
@@ -101,6 +106,8 @@ void RunWatch::write(const RunState& run, bool finished) {
       {"format", "isochron live 1"},
       {"title", options_.title},
       {"process", ::getpid()},
+      {"process_space", process_space()},
+      {"host", host_name()},
       {"finished", finished},
       {"stop_reason", run.stop_reason},
       {"epoch", run.epoch},
@@ -114,8 +121,8 @@ void RunWatch::write(const RunState& run, bool finished) {
       {"p50_ns", recorder_.duration_quantile(0.5)},
       {"p99_ns", recorder_.duration_quantile(0.99)},
       {"data_wait_share", wait_ns / std::max(1.0, static_cast<double>(totals.total_ns))},
-      {"rss_bytes", samples.empty() ? 0 : samples.back().sensors.rss_bytes},
-      {"rss_first_bytes", samples.empty() ? 0 : samples.front().sensors.rss_bytes},
+      {"rss_bytes", samples.empty() ? observe::kUnknownReading : samples.back().sensors.rss_bytes},
+      {"rss_first_bytes", samples.empty() ? observe::kUnknownReading : samples.front().sensors.rss_bytes},
       {"spikes", totals.spikes},
       {"medians_ns", medians_json(recorder_)},
       {"alarm", alarm_text_}};

@@ -1,14 +1,15 @@
 // Reports on a run while it continues: a file that `isochron watch` shows, and an alarm if its steps begin
 // to take longer.
 //
-// FOLDER/live.json, one object, replaced every `interval_seconds` and at the end:
+// FOLDER/live.json, one object, written at the start, replaced every `interval_seconds` and at the end:
 //   format       "isochron live 1"
 //   title, process (its id), finished, stop_reason
+//   process_space, host        where that id is valid (core/process/process_space.h); absent in older files
 //   epoch, epochs, step, steps_per_epoch (0: not known), total_steps
 //   recorded_steps, seconds    since warm-up, as everything below
 //   results      {name: number}
 //   p50_ns, p99_ns
-//   data_wait_share, rss_bytes, rss_first_bytes, spikes
+//   data_wait_share, rss_bytes, rss_first_bytes (-1: not known), spikes
 //   medians_ns   [at most 64 numbers], over the run
 //   alarm        text, empty while there is none
 // FOLDER/drift.json: at the alarm, the run's record (observe/export/run_record.h).
@@ -41,7 +42,9 @@ class RunWatch : public Callback {
   /// `recorder`, that of the fit, must outlive the callback.
   explicit RunWatch(const observe::Recorder& recorder, RunWatchOptions options = {});
   bool first_rank_only() const override { return true; }
+  void on_train_begin(RunState& run) override;
   void on_batch_end(RunState& run, const Results& results) override;
+  void on_progress(RunState& run, const Results& results) override;
   void on_epoch_end(RunState& run, const Results& results) override;
   void on_train_end(RunState& run) override;
   std::string_view kind() const override { return "run_watch"; }

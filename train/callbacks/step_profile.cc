@@ -11,6 +11,7 @@
 
 #include "isochron/core/base/clock.h"
 #include "isochron/core/base/median.h"
+#include "isochron/core/text/count_text.h"
 #include "isochron/graph/capture/apply.h"
 #include "isochron/graph/capture/capture.h"
 #include "isochron/graph/ir/graph.h"
@@ -253,7 +254,7 @@ std::string StepProfile::text(size_t most) const {
                         kernel.name, kernel.shapes, kernel.half ? " in 16 bits" : "");
   }
   if (most < kernels.size())
-    text += fmt::format("  and {} further kernels, which lose less\n", kernels.size() - most);
+    text += fmt::format("  and {}, which lose less\n", count_text(kernels.size() - most, "further kernel"));
   text += "\n";
   text += totals_text(*this);
   text += fmt::format("  {:>10}        {:>10}  all kernels: the limits account for {:.2f} of the time\n",

@@ -150,7 +150,8 @@ void TensorBoard::write_memory(const RunState& run) {
   };
   scalar("in_use_bytes", counter_value(Counter::kBytesInUse));
   scalar("reserved_bytes", counter_value(Counter::kBytesReserved));
-  scalar("resident_bytes", observe::Sensors().read().rss_bytes);
+  if (const int64_t resident = observe::Sensors().read().rss_bytes; resident != observe::kUnknownReading)
+    scalar("resident_bytes", resident);
   const std::vector<TagUsage> usage = default_allocator().usage_by_tag();
   for (size_t i = 0; i < std::min(usage.size(), kMaxTags); ++i) {
     scalar(fmt::format("by_tag/{}", usage[i].tag), usage[i].bytes);

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "isochron/core/base/crc32c.h"
+#include "isochron/core/text/json_depth.h"
 #include "isochron/graph/capture/apply.h"
 #include "isochron/nn/weights/weights.h"
 
@@ -32,6 +33,8 @@ const std::string& metadata_of(const nn::SafetensorsFile& file, const char* key,
 /// {"name": checksum, ...}, as `save_checkpoint` writes it.
 std::map<std::string, uint32_t, std::less<>> parse_checksums(const std::string& text,
                                                              const std::string& where) {
+  require(!json_too_deep(text), ErrorCode::kBadFormat, where, "'{}' is nested more than {} levels deep",
+          kChecksumsKey, kDeepestJson);
   const ordered_json list = ordered_json::parse(text, nullptr, false);
   require(list.is_object(), ErrorCode::kBadFormat, where, "'{}' is not a list of checksums", kChecksumsKey);
   std::map<std::string, uint32_t, std::less<>> result;

@@ -79,6 +79,7 @@ void CheckpointWriter::save(Request request, NamedBlobs& blobs) {
   if (waiting_) {
     ++stats_.coalesced;
     request.replaced.insert(request.replaced.end(), waiting_->replaced.begin(), waiting_->replaced.end());
+    request.again = request.again && waiting_->again;
     waiting_.reset();  // so that the thread leaves its memory alone
   }
   std::erase(request.replaced, request.path);
@@ -136,7 +137,7 @@ void CheckpointWriter::run() {
     stats_.write_ns += now_ns() - began_ns;
     if (failure) {
       failure_ = failure;
-    } else {
+    } else if (!request.again) {
       ++stats_.saved;
     }
     changed_.notify_all();
@@ -152,7 +153,8 @@ void CheckpointWriter::write(const Staging& staging, const Request& request) con
     std::error_code ignored;
     std::filesystem::remove(old, ignored);
   }
-  emit({EventKind::kCheckpoint, request.path.filename().string(), "written", 0, now_ns() - began_ns});
+  emit({EventKind::kCheckpoint, request.path.filename().string(), request.again ? kWrittenAgain : "written",
+        0, now_ns() - began_ns});
 }
 
 }  // namespace isochron::train

@@ -17,8 +17,11 @@
 
 namespace isochron::train {
 
+/// The text of the event of a save with Request::again.
+inline constexpr const char* kWrittenAgain = "written again";
+
 struct CheckpointWriterStats {
-  int64_t saved = 0;      // files written
+  int64_t saved = 0;      // files written, without those written again
   int64_t coalesced = 0;  // saves that were not begun, because a later one replaces or removes their file
   int64_t stall_ns = 0;   // total time of `save`
   int64_t longest_stall_ns = 0;
@@ -32,6 +35,7 @@ class CheckpointWriter {
     std::filesystem::path path;
     std::string document;
     std::vector<std::filesystem::path> replaced = {};  // removed once the file is complete
+    bool again = false;  // the request before had the same path and step, such as the last of an epoch
   };
 
   /// Allocates two copies of `variables`: one that is being written, and one that waits. Files are in

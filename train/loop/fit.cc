@@ -18,6 +18,8 @@ using observe::Phase;
 /// After a failure the position of the dataset no longer matches that of the training.
 constexpr std::string_view kReading = "reading data";
 constexpr const char* kPrinting = "printing progress";
+/// Between two looks at the results, if steps are so long that `report_every` of them take longer.
+constexpr int64_t kShowEveryNs = 1'000'000'000;
 
 constinit TraceLabel kStep(TraceCategory::kStep, "step");
 
@@ -172,6 +174,7 @@ void Trainer::Fit::epochs() {
       if (!run_.stop_reason.empty()) return;
     }
     epoch_began_ns_ = now();
+    shown_ns_ = now_ns();
     reported_ = run_.step;
     if (const auto* optimizer = trainer_.accumulating()) summed_ = optimizer->phase();
     train_epoch();
@@ -279,7 +282,13 @@ void Trainer::Fit::train_and_fetch() {
   // Of several ranks, all must be here, and no update half done.
   const bool common = run_.ranks == 1 || (run_.step <= parallel_->common_steps() && summed_ == 0);
   if (common) {
-    if (run_.step / options_.report_every != reported_ / options_.report_every) report();
+    if (run_.step / options_.report_every != reported_ / options_.report_every) {
+      report();
+      shown_ns_ = timed ? trained_ns : now_ns();
+    } else if (run_.ranks == 1 && timed && trained_ns - shown_ns_ >= kShowEveryNs) {
+      show();  // several ranks would not do so together
+      shown_ns_ = trained_ns;
+    }
     reported_ = run_.step;
     save(SavePoint::kStep);
   }
@@ -418,10 +427,23 @@ void Trainer::Fit::report() {
     callbacks_.notify(&Callback::on_batch_end, results_);
   }
   adopt_stop_of_other_ranks();
+  show_line();
+}
+
+/// Between reports that are seconds apart.
+void Trainer::Fit::show() {
+  if (!callbacks_.empty()) {
+    read_results(results_);
+    callbacks_.notify(&Callback::on_progress, results_);
+  }
+  show_line();
+}
+
+void Trainer::Fit::show_line() {
   if (!progress_.due()) return;
   const OptionalPhase phase(recorder_, Phase::kLog, "progress");
   const comm::Doing doing(activity_, kPrinting);
-  if (!ranks) read_results(results_);
+  if (run_.ranks == 1) read_results(results_);
   progress_.update(run_, results_);
 }
 

@@ -71,6 +71,8 @@ class Trainer::Fit final : public SavableRun {
   const std::vector<FitOptions::Setting>& settings();
   std::vector<std::string> settings_of_all() const;
   void report();
+  void show();
+  void show_line();
   void validate(Results& results);
   void end_epoch();
   void save(SavePoint point);
@@ -104,6 +106,7 @@ class Trainer::Fit final : public SavableRun {
   std::string_view half_done_;
   int first_epoch_ = 0;   // of this process
   int64_t reported_ = 0;  // steps of the epoch up to the newest point at which a report could be due
+  int64_t shown_ns_ = 0;  // when the newest results were shown
   std::vector<FitOptions::Setting> settings_;  // saved with checkpoints; see settings()
   std::string baseline_;                       // the recorder's, of an earlier process
   bool warm_ = false;          // the first epoch of this process is over, or there is no other

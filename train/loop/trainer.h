@@ -77,7 +77,8 @@ struct FitOptions {
   };
   TracedSteps traced = {};
   /// Steps between reads by the host: on_batch_end, check for NaN. Counted within the epoch, so epochs with
-  /// fewer steps are only read at their end.
+  /// fewer steps are only read at their end. If these steps take seconds, one process also reads results in
+  /// between, about once a second, for the progress line and Callback::on_progress.
   int64_t report_every = 100;
   /// If a loss, a parameter or the optimizer's state becomes NaN or infinite, find the op that produced it.
   /// The trainer keeps a finite copy of the state in memory and refreshes it now and then (at most 0.5 % of

@@ -254,6 +254,11 @@ std::span<const LogFormat> log_formats() {
        .expressions = {R"((?i)\b@thing\b\W{0,8}@count\b)", R"((?:^|\s)\[\s*@count/@counter\])",
                        R"((?i)^(?P<label>.*?\b@thing\b\W{0,8}@count\b.*?)\b@value\s*@speed@end)"},
        .free_form = true},
+      {.name = "clocks",
+       .program = "lines of a loop",
+       .expressions =
+           {R"((?i)^(?P<label>.*?\b(?:took|time|elapsed|duration|runtime)\b(?: is| was)?\W{0,4}?)@clock\.?@end)"},
+       .as_on_clock = true},
       {.name = "rates",
        .program = "lines of a loop",
        .expressions = {R"((?i)@per_second)"},
@@ -273,6 +278,7 @@ std::string spelled_out(std::string_view expression) {
       {"@counter", R"(\d+(?:[,_]\d{3})*)"},
       {"@count", R"((?P<count>\d+(?:[,_]\d{3})*))"},
       {"@value", R"((?P<value>\d+(?:[,_]\d{3})*(?:\.\d+)?(?:[eE][-+]?\d+)?|\?))"},
+      {"@clock", R"((?P<value>(?:\d{1,6}:)?\d{1,2}:\d\d(?:\.\d{1,9})?))"},
       {"@rate", R"( ?(?P<unit>[^,\]\s/]*/ ?[^,\]\s]+))"},
       {"@thing", R"((?P<of>epoch|step|iter|iteration|batch))"},
       {"@time", R"((?P<unit>ns|us|µs|ms|msec|s|secs?|seconds?|mins?|minutes?|h|hrs?|hours?))"},
@@ -371,6 +377,18 @@ std::string_view name_before(std::string_view between) {
   re2::StringPiece name;
   if (!RE2::PartialMatch(re2::StringPiece(between.data(), between.size()), words, &name)) return {};
   return {name.data(), name.size()};
+}
+
+/// A duration as on a clock, given the words before it; nothing if they tell a time of the day, an estimate,
+/// or what several things took.
+std::optional<WrittenTime> duration_of_clock(std::string_view value, std::string_view label) {
+  static const RE2 unlike(
+      R"((?i)(?:^|[\W_])(?:eta|remain\w*|left|avg|average|mean|best|min|max|est\w*|limit|timeout|next|total|start\w*|begin\w*|end\w*|finish\w*|stop\w*|current|local|now|date|at)(?:$|[\W_]))");
+  const std::string_view name = name_before(label);
+  if (RE2::PartialMatch(re2::StringPiece(name.data(), name.size()), unlike)) return std::nullopt;
+  // "time: 10:00:03" tells the time of the day; durations are "0:01:05" or "01:05".
+  if (in_lower_case(name) == "time" && value.find(':') == 2 && value.find(':', 3) == 5) return std::nullopt;
+  return clock_duration(value);
 }
 
 /// The times of a line in free form after its counter, as in "step 3: data 1.2 ms, forward 30 ms", or its
@@ -491,7 +509,8 @@ std::vector<LogMatch> LogMatcher::Expression::match(std::string_view line) const
     }
     return matches;
   }
-  const auto time = written_time(line, text(kValue), text(kCount), known);
+  const auto time = known.as_on_clock ? duration_of_clock(text(kValue), label)
+                                      : written_time(line, text(kValue), text(kCount), known);
   if (!time) return {};
   match.refusal = time->refusal;
   const std::string_view unit = text(kUnit);

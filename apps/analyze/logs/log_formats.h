@@ -30,6 +30,7 @@ struct LogFormat {
   std::string_view default_unit = {};
   Averaging averaging = Averaging::kNone;
   bool bar_ends_with_mean = false;  // a bar's last update has the mean of the whole bar
+  bool as_on_clock = false;         // `value` is a duration such as "0:01:05", without a unit
   bool free_form = false;           // lines people write: durations in several units, a comma after each step
   std::string_view separators = {};  // of ",": characters that may precede a number but are no part of it
   /// A note for the user on what the numbers leave out; empty: nothing.

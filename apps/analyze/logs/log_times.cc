@@ -59,11 +59,13 @@ struct Time {
 
 Time time_of(const TimePattern::Found& found, const TimesOptions& options, const std::string& row) {
   if (found.time.ns) return {*found.time.ns, found.time.resolution, found.time.unit_ns};
+  const bool since_start = options.elapsed.value_or(false);
   const std::string& number = found.time.number;
   // Check the number before the unit: if the group isn't the time, the error must say so.
-  static_cast<void>(time_ns(number, {}, row));
+  static_cast<void>(time_ns(number, {}, row, since_start));
+  if (found.time.text.find(':') != std::string_view::npos) return {0, 0, 1e9};  // "0:00", which has its unit
   const TimeUnit unit = unit_of(found, options, row);
-  return {time_ns(number, unit, row), written_resolution(number), unit.ns};
+  return {time_ns(number, unit, row, since_start), written_resolution(number), unit.ns};
 }
 
 void add_note(IterationTimes& times, const MissedLines& missed) {
@@ -101,7 +103,8 @@ IterationTimes times_of_phase(LogPhase phase) {
         fmt::format("the epochs are counted anew {}, first in line {}: does the log hold several runs?",
                     count_text(phase.runs_again, "time"), phase.again_line));
   if (phase.without_time > 0)
-    times.notes.push_back(fmt::format("left out: {} updates that show no time", phase.without_time));
+    times.notes.push_back(
+        fmt::format("left out: {} without a time", count_text(phase.without_time, "update")));
   times.series.push_back({"", std::move(phase.ns)});
   return times;
 }
@@ -139,8 +142,8 @@ Phases phases_of(LogRanks<LogPhases>& ranks) {
   for (IterationTimes& times : result.all) {
     times.by_rank = true;
     if (const size_t others = told_apart.size() - times.series.size(); others > 0)
-      times.notes.push_back(
-          fmt::format("{} ranks show fewer than {} times of this phase", others, kFewestOfRank));
+      times.notes.push_back(fmt::format("{} with fewer than {} times of this phase",
+                                        count_text(others, "rank"), kFewestOfRank));
   }
   const auto found = std::ranges::find(result.all, main, &IterationTimes::phase);
   if (found != result.all.end()) result.main = static_cast<size_t>(found - result.all.begin());
@@ -179,8 +182,8 @@ IterationTimes times_of_pattern(InputStream& stream, const TimesOptions& options
     std::vector<double>* const times = ranks.find(of_rank.rank, reader.line());
     if (times != nullptr) times->push_back(ns);
   }
-  require(!all.empty(), ErrorCode::kBadFormat, where, "the pattern '{}' matches none of {} lines",
-          quotation(options.pattern), reader.lines());
+  require(!all.empty(), ErrorCode::kBadFormat, where, "the pattern '{}' matches none of {}",
+          quotation(options.pattern), count_text(reader.lines(), "line"));
   IterationTimes result{.series = {}, .resolution_ns = last_digits.ns()};
   for (auto& [rank, times] :
        ranks.told_apart([](const std::vector<double>& ns) { return ns.size() >= kFewestOfRank; }))
@@ -218,9 +221,9 @@ IterationTimes times_of_log(InputStream& stream, const TimesOptions& options) {
   }
   std::vector<LogPhase> phases = gathered.phases();
   require(!phases.empty(), ErrorCode::kBadFormat, where,
-          "none of {} lines shows a time in {}; for a table, name its column with --column; for another log, "
+          "none of {} shows a time in {}; for a table, name its column with --column; for another log, "
           "give a regular expression with --pattern, such as 'took ([0-9.]+) (s)'",
-          reader.lines(),
+          count_text(reader.lines(), "line"),
           options.format.empty() ? "a known format (--help lists them)" : "the format " + options.format);
   Phases judged = phases_of(ranks);
   if (judged.all.empty()) judged = phases_of(std::move(phases));
@@ -231,7 +234,8 @@ IterationTimes times_of_log(InputStream& stream, const TimesOptions& options) {
   judged.all.erase(chosen);
   result.others = std::move(judged.all);
   if (gathered.left_out() > 0)
-    result.notes.push_back(fmt::format("left out: {} lines of further phases", gathered.left_out()));
+    result.notes.push_back(
+        fmt::format("left out: {} of further phases", count_text(gathered.left_out(), "line")));
   add_note(result, missed);
   return result;
 }

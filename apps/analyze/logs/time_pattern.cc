@@ -111,9 +111,12 @@ std::optional<TimePattern::Found> TimePattern::find_last(std::string_view line,
   if (matches == 0) return std::nullopt;
   Found found{.time = {.text = number}, .unit = unit, .behind_number = {}};
   if (number.data() == nullptr) return found;
+  const auto clock = clock_duration(number);
   const auto duration = written_duration(line, number);
-  found.time = duration && !duration->may_be_list ? *duration
-                                                  : written_number(line, number, 0, expression_->separators);
+  found.time = clock ? *clock
+               : duration && !duration->may_be_list
+                   ? *duration
+                   : written_number(line, number, 0, expression_->separators);
   const std::string_view whole = found.time.text;
   found.behind_number = line.substr(static_cast<size_t>(whole.data() - line.data()) + whole.size());
   return found;

@@ -11,6 +11,7 @@
 #include "isochron/core/base/error.h"
 #include "isochron/core/text/count_text.h"
 #include "isochron/core/text/encoding.h"
+#include "isochron/core/text/json_depth.h"
 #include "isochron/core/text/terminal_text.h"
 
 namespace isochron::apps {
@@ -20,6 +21,7 @@ using Json = nlohmann::ordered_json;
 
 /// The object of a line. NaN and Infinity, which Python writes and JSON lacks, are null.
 std::optional<Json> object_of(const std::string& line) {
+  if (json_too_deep(line)) return std::nullopt;
   static const RE2 numbers(R"(([:\[,]\s*)-?(?:NaN|Infinity)\b)");
   Json json = Json::parse(line, nullptr, false);
   if (json.is_discarded()) {
@@ -83,6 +85,8 @@ IterationTimes times_of_json(InputStream& stream, const TimesOptions& options) {
       rows->leave_out();
       continue;
     }
+    require(!json_too_deep(line), ErrorCode::kBadFormat, row, "is nested more than {} levels deep",
+            kDeepestJson);
     require(object.has_value(), ErrorCode::kBadFormat, row, "expected a JSON object, got '{}'{}",
             quotation(line, 40),
             reader.unfinished() ? "; --allow-gaps skips a last line that is cut off" : "");

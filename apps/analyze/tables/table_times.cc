@@ -9,6 +9,7 @@
 #include "isochron/apps/analyze/tables/time_rows.h"
 #include "isochron/apps/analyze/times/fields.h"
 #include "isochron/core/base/error.h"
+#include "isochron/core/text/count_text.h"
 #include "isochron/core/text/encoding.h"
 #include "isochron/core/text/terminal_text.h"
 #include "isochron/data/formats/csv_scanner.h"
@@ -176,8 +177,8 @@ class Order {
   void check(const std::string& where) const {
     constexpr size_t kFew = 20, kSeldom = 10;
     require(seen_ < kFew || falls_ < seen_ / kSeldom, ErrorCode::kBadFormat, where,
-            "the rows aren't in the order of the run: column '{}' falls {} times in {} rows; sort them",
-            quotation(name_), falls_, seen_);
+            "the rows aren't in the order of the run: column '{}' falls {} in {} rows; sort them",
+            quotation(name_), count_text(falls_, "time"), seen_);
   }
 
  private:
@@ -213,6 +214,7 @@ IterationTimes times_of_table(InputStream& stream, const TimesOptions& options) 
   };
   for (bool there = columns.header ? rows.next_row() : true; there; there = rows.next_row()) {
     const std::string row = fmt::format("{}, line {}", where, rows.line());
+    if (stream.stopped() && rows.ends_without_newline()) break;  // cut
     const bool whole = rows.fields() == columns.first.size();
     const bool cut = rows.fields() < columns.first.size() && rows.ends_without_newline();
     const bool blank = rows.fields() == 1 && rows.field(0).empty();
@@ -224,8 +226,8 @@ IterationTimes times_of_table(InputStream& stream, const TimesOptions& options) 
             "the last row is cut off: {} of {} columns and no newline. The file may still be written to; "
             "--allow-gaps skips the row",
             rows.fields(), columns.first.size());
-    require(whole, ErrorCode::kBadFormat, row, "expected {} columns, got {}", columns.first.size(),
-            rows.fields());
+    require(whole, ErrorCode::kBadFormat, row, "expected {}, got {}",
+            count_text(columns.first.size(), "column"), rows.fields());
     gathered.add({.time = rows.field(columns.time),
                   .work = field_or_empty(columns.work),
                   .rank = field_or_empty(columns.rank),

@@ -43,7 +43,7 @@ void TimeRows::add(const Row& row, const std::string& where) {
     return;
   }
   require(!gap, ErrorCode::kBadFormat, where, "no value, expected a time; --allow-gaps skips such rows");
-  double ns = time_ns(row.time, unit_, where);
+  double ns = time_ns(row.time, unit_, where, options_.elapsed.value_or(false));
   last_digits_.add(written_resolution(trimmed(row.time)), ns);
   if (works) {
     const auto work = whole_field_number(row.work);

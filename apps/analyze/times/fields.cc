@@ -55,7 +55,7 @@ TimeUnit chosen_unit(const TimesOptions& options, const std::optional<TimeUnit>&
   return *found;
 }
 
-double time_ns(std::string_view text, const TimeUnit& unit, const std::string& where) {
+double time_ns(std::string_view text, const TimeUnit& unit, const std::string& where, bool since_start) {
   text = trimmed(text);
   require(!text.empty(), ErrorCode::kBadFormat, where, "no value, expected a time");
   if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
@@ -64,11 +64,12 @@ double time_ns(std::string_view text, const TimeUnit& unit, const std::string& w
   require(error == std::errc() && rest == text.data() + text.size(), ErrorCode::kBadFormat, where,
           "'{}' is {}", quotation(text),
           error == std::errc::result_out_of_range ? "out of range" : "not a number");
-  require(value > 0, ErrorCode::kBadFormat, where, "expected a {} above 0, got {}",
+  const bool zero = since_start && value == 0 && !unit.rate;
+  require(value > 0 || zero, ErrorCode::kBadFormat, where, "expected a {} above 0, got {}",
           unit.rate ? "rate" : "time", value);
   const double ns = unit.time_ns(value);
   // Together they must stay below 2^62 ns, which is 146 years.
-  require(ns > 0 && ns < 0x1p62, ErrorCode::kBadFormat, where,
+  require((ns > 0 || zero) && ns < 0x1p62, ErrorCode::kBadFormat, where,
           "expected a time of less than 146 years, got '{}'", quotation(text));
   return ns;
 }

@@ -18,8 +18,10 @@ TimeUnit chosen_unit(const TimesOptions& options, const std::optional<TimeUnit>&
 /// minutes.
 std::optional<TimeUnit> unit_of_column(const std::vector<std::string>& names, const std::string& name);
 
-/// A number in `unit`, converted to ns. Throws kBadFormat if it is not a time.
-double time_ns(std::string_view text, const TimeUnit& unit, const std::string& where);
+/// A number in `unit`, converted to ns. Throws kBadFormat if it is not a time; 0 is one only `since_start`:
+/// of the times since the start of the run, the first may be 0.
+double time_ns(std::string_view text, const TimeUnit& unit, const std::string& where,
+               bool since_start = false);
 
 /// The most frequent separator of a first line: comma, semicolon or tab; a comma if it has none of them.
 char separator_of(std::string_view line);

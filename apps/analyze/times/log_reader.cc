@@ -52,7 +52,7 @@ bool LogReader::take_piece(std::string& piece) {
   line_ = next_line_;
   for (bool any = false;; any = true) {
     const auto bytes = stream_.peek();
-    if (bytes.empty()) return any;
+    if (bytes.empty()) return any && !stream_.stopped();  // which may have cut the last line
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     const auto splits = [](char c) { return c == '\n' || c == '\r' || c == '\b'; };
     const size_t stop = static_cast<size_t>(std::ranges::find_if(text, splits) - text.begin());

@@ -260,6 +260,26 @@ std::optional<WrittenTime> written_duration(std::string_view line, std::string_v
   return time;
 }
 
+std::optional<WrittenTime> clock_duration(std::string_view text) {
+  static const RE2 expression(R"((?:(\d{1,6}):([0-5]\d)|(\d{1,2})):([0-5]\d(?:\.\d{1,9})?))");
+  re2::StringPiece hours, minutes, minutes_alone, seconds;
+  if (!RE2::FullMatch(re2::StringPiece(text.data(), text.size()), expression, &hours, &minutes,
+                      &minutes_alone, &seconds))
+    return std::nullopt;
+  const auto number = [](re2::StringPiece digits) {
+    return number_of({digits.data(), digits.size()}).value_or(0);
+  };
+  const double sum =
+      (number(hours) * 3600 + (number(minutes) + number(minutes_alone)) * 60 + number(seconds)) * 1e9;
+  WrittenTime time{.text = text, .number = "0"};
+  if (sum == 0) return time;
+  const size_t decimals = seconds.size() > 2 ? seconds.size() - 3 : 0;
+  time.ns = sum;
+  time.unit_ns = 1e9;
+  time.resolution = std::pow(10, -static_cast<double>(decimals)) * 1e9 / sum;
+  return time;
+}
+
 std::optional<double> number_of(std::string_view text) {
   double value = 0;
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);

@@ -28,6 +28,9 @@ WrittenTime written_number(std::string_view line, std::string_view part, size_t 
 /// Nothing if there is only one unit.
 std::optional<WrittenTime> written_duration(std::string_view line, std::string_view part);
 
+/// A duration written as on a clock, if it spans all of `text`: "0:01:05", "1:05.2" (minutes and seconds).
+std::optional<WrittenTime> clock_duration(std::string_view text);
+
 /// A finite number in the format of std::from_chars that spans all of `text`.
 std::optional<double> number_of(std::string_view text);
 

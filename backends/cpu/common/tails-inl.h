@@ -1,4 +1,4 @@
-// Loads and stores of the first lanes of a vector, and loops over runs whose last vector isn't full.
+// Loads and stores of the first lanes of a vector, and loops and sums over runs whose last vector isn't full.
 // Highway's masked forms touch the whole vector, aligned, where the instruction set has none (SSE); these
 // never touch what the mask leaves out, on any target. Included once per Highway target, hence no ordinary
 // include guard.
@@ -70,6 +70,30 @@ HWY_INLINE void each_vector(D d, int64_t n, Body body) {
   int64_t i = 0;
   for (; i + lanes <= n; i += lanes) body(i, static_cast<size_t>(lanes));
   if (i < n) body(i, static_cast<size_t>(n - i));
+}
+
+/// Elements that are summed in vector lanes before they go to an f64.
+inline constexpr int64_t kSumTile = 1024;
+
+template <class D>
+HWY_INLINE double sum_of_lanes(D d, hwy::HWY_NAMESPACE::Vec<D> v) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  return static_cast<double>(hn::GetLane(hn::SumOfLanes(d, v)));
+}
+
+/// The sum of term(first element, lanes) over all vectors of a run. Lanes beyond the end must be 0.
+template <typename T, class Term>
+HWY_INLINE double sum_of(int64_t count, Term term) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const hn::ScalableTag<T> d;
+  double total = 0;
+  for (int64_t begin = 0; begin < count; begin += kSumTile) {
+    auto sum = hn::Zero(d);
+    each_vector(d, std::min(kSumTile, count - begin),
+                [&](int64_t i, size_t lanes) HWY_ATTR { sum = sum + term(begin + i, lanes); });
+    total += sum_of_lanes(d, sum);
+  }
+  return total;
 }
 
 }  // namespace HWY_NAMESPACE

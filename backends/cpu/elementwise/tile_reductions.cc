@@ -175,14 +175,14 @@ void accumulate_tile(const Reduction& reduction, Accumulator* into, std::byte* t
 }
 
 void store_results(void* out, const Accumulator* from, const Reduction& reduction) {
-  const double scale = reduction.kind == ReduceKind::kMean ? 1.0 / static_cast<double>(reduction.count) : 1.0;
+  const double divisor = reduction.kind == ReduceKind::kMean ? static_cast<double>(reduction.count) : 1.0;
   dispatch_dtype(reduction.dtype, [&]<typename T>(T) {
     T* y = static_cast<T*>(out);
     for (int64_t i = 0; i < reduction.out_elems; ++i) {
       if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>) {
-        y[i] = T(static_cast<float>(from[i].f * scale));
+        y[i] = T(static_cast<float>(from[i].f / divisor));
       } else if constexpr (std::is_floating_point_v<T>) {
-        y[i] = static_cast<T>(from[i].f * scale);
+        y[i] = static_cast<T>(from[i].f / divisor);
       } else {
         y[i] = static_cast<T>(from[i].i);
       }

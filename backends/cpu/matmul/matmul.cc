@@ -10,6 +10,7 @@
 #include "isochron/backends/common/vector_target.h"
 #include "isochron/backends/cpu/common/choose_kernel.h"
 #include "isochron/backends/cpu/common/onednn.h"
+#include "isochron/backends/cpu/matmul/packed_matmul.h"
 #include "isochron/core/base/checked.h"
 #include "isochron/core/base/library_call.h"
 #include "isochron/core/process/team.h"
@@ -167,6 +168,26 @@ class PrimitiveMatmul final : public graph::Kernel {
   onednn::BoundPrimitive primitive_;
 };
 
+/// One large product by our own packing: ahead of oneDNN where one side is a few hundred.
+class PackedMatmul final : public graph::Kernel {
+ public:
+  PackedMatmul(Geometry geometry, int threads) : g_(std::move(geometry)), threads_(threads) {}
+
+  size_t workspace_bytes() const override { return packed_workspace_floats(threads_) * sizeof(float); }
+
+  void run(const graph::KernelArgs& args) override {
+    packed_matmul(
+        {g_.m, g_.n, g_.k, reinterpret_cast<const float*>(args.inputs[0]), g_.transpose_a ? 1 : g_.k,
+         g_.transpose_a ? g_.m : 1, reinterpret_cast<const float*>(args.inputs[1]), g_.transpose_b ? 1 : g_.n,
+         g_.transpose_b ? g_.k : 1, reinterpret_cast<float*>(args.outputs[0]), g_.n},
+        threads_, reinterpret_cast<float*>(args.workspace));
+  }
+
+ private:
+  Geometry g_;
+  int threads_;
+};
+
 std::unique_ptr<graph::Kernel> prepare_f32(Geometry geometry, const graph::KernelRequest& request) {
   const double products = products_of(geometry);
   if (products < kLargeProducts || geometry.offsets.size() != 1) {
@@ -174,10 +195,12 @@ std::unique_ptr<graph::Kernel> prepare_f32(Geometry geometry, const graph::Kerne
                                                  products >= kLargeProducts);
   }
   const int threads = products >= kThreadedProducts ? request.threads : 1;
-  if (products >= kPackedProducts) return std::make_unique<PrimitiveMatmul>(geometry, threads);
-  constexpr std::string_view kWays[] = {"primitive", "sgemm", "small"};
+  const bool packs = products >= kPackedProducts;
+  constexpr std::string_view kWays[] = {"primitive", "sgemm", "small", "packed"};
   return choose_kernel(request, threads, kWays, [&](size_t way) -> std::unique_ptr<graph::Kernel> {
     if (way == 0) return std::make_unique<PrimitiveMatmul>(geometry, threads);
+    if (packs != (way == 3)) return nullptr;
+    if (packs) return std::make_unique<PackedMatmul>(geometry, threads);
     if (way == 1 && products >= kThreadedProducts) return nullptr;  // never faster, and 30 ms to set up
     return std::make_unique<MatmulKernel<float>>(geometry, threads, way == 1);
   });

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "isochron/backends/cpu/common/rows_kernel.h"
 #include "isochron/core/base/checked.h"
@@ -19,28 +20,33 @@ namespace isochron::ops {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// The sum over a run of what `term(i, lanes)` gives; lanes beyond a run's end must be 0.
-template <typename T, class Term>
-HWY_INLINE T sum_run(int64_t n, Term term) {
+// Rows of up to kSumTile elements need no loop over tiles and no f64, which would cost a tenth of their time.
+
+template <bool kTiles, typename T>
+using RowSum = std::conditional_t<kTiles, double, T>;
+
+template <bool kTiles, typename T, class Term>
+HWY_INLINE RowSum<kTiles, T> sum_of_row(int64_t columns, Term term) {
+  if constexpr (kTiles) return sum_of<T>(columns, term);
   const hn::ScalableTag<T> d;
-  auto total = hn::Zero(d);
-  each_vector(d, n, [&](int64_t i, size_t lanes) HWY_ATTR { total = total + term(i, lanes); });
-  return hn::GetLane(hn::SumOfLanes(d, total));
+  auto sum = hn::Zero(d);
+  each_vector(d, columns, [&](int64_t i, size_t lanes) HWY_ATTR { sum = sum + term(i, lanes); });
+  return hn::GetLane(hn::SumOfLanes(d, sum));
 }
 
-template <typename E, typename T>
+template <bool kTiles, typename E, typename T>
 void layer_norm(const LayerNormRows<E, T>& of) {
   const hn::ScalableTag<T> d;
   for (int64_t r = 0; r < of.rows; ++r) {
     const E* x = of.x + r * of.columns;
     T mean = 0;
     if (of.centered) {
-      mean = sum_run<T>(of.columns,
-                        [&](int64_t i, size_t lanes) HWY_ATTR { return load_numbers(d, x + i, lanes); }) /
-             static_cast<T>(of.columns);
+      const auto sum = sum_of_row<kTiles, T>(
+          of.columns, [&](int64_t i, size_t lanes) HWY_ATTR { return load_numbers(d, x + i, lanes); });
+      mean = static_cast<T>(sum / static_cast<RowSum<kTiles, T>>(of.columns));
     }
     const auto center = hn::Set(d, mean);
-    const T squares = sum_run<T>(of.columns, [&](int64_t i, size_t lanes) HWY_ATTR {
+    const auto squares = sum_of_row<kTiles, T>(of.columns, [&](int64_t i, size_t lanes) HWY_ATTR {
       const auto e = load_numbers(d, x + i, lanes) - center;
       const auto square = e * e;
       return lanes == hn::Lanes(d) ? square : hn::IfThenElseZero(hn::FirstN(d, lanes), square);
@@ -62,7 +68,7 @@ void layer_norm(const LayerNormRows<E, T>& of) {
   }
 }
 
-template <typename E, typename T>
+template <bool kTiles, typename E, typename T>
 void layer_norm_gradient(const LayerNormGradientRows<E, T>& of) {
   const hn::ScalableTag<T> d;
   const T *gamma = of.gamma, one_over_columns = T(1) / static_cast<T>(of.columns);
@@ -76,22 +82,29 @@ void layer_norm_gradient(const LayerNormGradientRows<E, T>& of) {
     const E *x = of.x + at, *dy = of.dy + at, *added = of.added ? of.added + at : nullptr;
     const auto center = hn::Set(d, of.centered ? of.mean[r] : T(0));
     const auto scale = hn::Set(d, of.rstd[r]);
-    auto sum = hn::Zero(d);
-    auto dot = hn::Zero(d);
-    each_vector(d, of.columns, [&](int64_t i, size_t lanes) HWY_ATTR {
-      const auto normal = (load_numbers(d, x + i, lanes) - center) * scale;
-      const auto g = load_numbers(d, dy + i, lanes);  // 0 in lanes beyond the end
-      const auto w = gamma ? g * load_lanes(d, gamma + i, lanes) : g;
-      sum = sum + w;
-      dot = hn::MulAdd(w, normal, dot);
-      if (dgamma) store_lanes(d, hn::MulAdd(g, normal, load_lanes(d, dgamma + i, lanes)), dgamma + i, lanes);
-      if (dbeta) store_lanes(d, load_lanes(d, dbeta + i, lanes) + g, dbeta + i, lanes);
-    });
+    RowSum<kTiles, T> total = 0, total_dot = 0;
+    for (int64_t begin = 0; begin < (kTiles ? of.columns : 1); begin += kSumTile) {
+      const int64_t count = kTiles ? std::min(kSumTile, of.columns - begin) : of.columns;
+      auto sum = hn::Zero(d);
+      auto dot = hn::Zero(d);
+      each_vector(d, count, [&](int64_t at_tile, size_t lanes) HWY_ATTR {
+        const int64_t i = begin + at_tile;
+        const auto normal = (load_numbers(d, x + i, lanes) - center) * scale;
+        const auto g = load_numbers(d, dy + i, lanes);  // 0 in lanes beyond the end
+        const auto w = gamma ? g * load_lanes(d, gamma + i, lanes) : g;
+        sum = sum + w;
+        dot = hn::MulAdd(w, normal, dot);
+        if (dgamma)
+          store_lanes(d, hn::MulAdd(g, normal, load_lanes(d, dgamma + i, lanes)), dgamma + i, lanes);
+        if (dbeta) store_lanes(d, load_lanes(d, dbeta + i, lanes) + g, dbeta + i, lanes);
+      });
+      total += hn::GetLane(hn::SumOfLanes(d, sum));
+      total_dot += hn::GetLane(hn::SumOfLanes(d, dot));
+    }
     if (!of.dx) continue;
     E* dx = of.dx + at;
-    const auto mean_sum =
-        hn::Set(d, of.centered ? hn::GetLane(hn::SumOfLanes(d, sum)) * one_over_columns : T(0));
-    const auto mean_dot = hn::Set(d, hn::GetLane(hn::SumOfLanes(d, dot)) * one_over_columns);
+    const auto mean_sum = hn::Set(d, of.centered ? static_cast<T>(total) * one_over_columns : T(0));
+    const auto mean_dot = hn::Set(d, static_cast<T>(total_dot) * one_over_columns);
     each_vector(d, of.columns, [&](int64_t i, size_t lanes) HWY_ATTR {
       const auto normal = (load_numbers(d, x + i, lanes) - center) * scale;
       const auto value = weighted(dy, i, lanes) - hn::MulAdd(normal, mean_dot, mean_sum);
@@ -101,9 +114,13 @@ void layer_norm_gradient(const LayerNormGradientRows<E, T>& of) {
   }
 }
 
-#define ISOCHRON_LAYER_NORM(E, T, suffix)                                     \
-  void layer_norm_##suffix(const LayerNormRows<E, T>& of) { layer_norm(of); } \
-  void layer_norm_gradient_##suffix(const LayerNormGradientRows<E, T>& of) { layer_norm_gradient(of); }
+#define ISOCHRON_LAYER_NORM(E, T, suffix)                                                   \
+  void layer_norm_##suffix(const LayerNormRows<E, T>& of) {                                 \
+    of.columns > kSumTile ? layer_norm<true>(of) : layer_norm<false>(of);                   \
+  }                                                                                         \
+  void layer_norm_gradient_##suffix(const LayerNormGradientRows<E, T>& of) {                \
+    of.columns > kSumTile ? layer_norm_gradient<true>(of) : layer_norm_gradient<false>(of); \
+  }
 ISOCHRON_LAYER_NORM(float, float, f32)
 ISOCHRON_LAYER_NORM(double, double, f64)
 ISOCHRON_LAYER_NORM(float16, float, f16)

@@ -15,9 +15,6 @@ namespace isochron::ops {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Elements that are summed in vector lanes before they go to an f64.
-constexpr int64_t kTile = 1024;
-
 template <typename T>
 const T* as(const void* pointer) {
   return static_cast<const T*>(pointer);
@@ -25,25 +22,6 @@ const T* as(const void* pointer) {
 template <typename T>
 T* as(void* pointer) {
   return static_cast<T*>(pointer);
-}
-
-template <class D>
-double sum_of_lanes(D d, hn::Vec<D> v) {
-  return static_cast<double>(hn::GetLane(hn::SumOfLanes(d, v)));
-}
-
-/// The sum of term(first element, lanes) over all vectors. Lanes beyond the end must be 0.
-template <typename T, class Term>
-HWY_INLINE double sum_of(int64_t count, Term term) {
-  const hn::ScalableTag<T> d;
-  double total = 0;
-  for (int64_t begin = 0; begin < count; begin += kTile) {
-    auto sum = hn::Zero(d);
-    each_vector(d, std::min(kTile, count - begin),
-                [&](int64_t i, size_t lanes) { sum = sum + term(begin + i, lanes); });
-    total += sum_of_lanes(d, sum);
-  }
-  return total;
 }
 
 template <typename T>
@@ -71,10 +49,10 @@ SquareSums lamb_moments(const LambNumbers& n, const LambRun& run) {
   const auto new_2 = hn::Set(d, static_cast<T>(n.new_2));
   const LambMove<T> move_of(n);
   SquareSums sums;
-  for (int64_t begin = 0; begin < run.count; begin += kTile) {
+  for (int64_t begin = 0; begin < run.count; begin += kSumTile) {
     auto parameters = hn::Zero(d);
     auto moves = hn::Zero(d);
-    each_vector(d, std::min(kTile, run.count - begin), [&](int64_t at, size_t lanes) {
+    each_vector(d, std::min(kSumTile, run.count - begin), [&](int64_t at, size_t lanes) {
       const int64_t i = begin + at;
       const auto p = load_lanes(d, as<T>(run.parameter) + i, lanes) * parameter_factor;
       const auto g = load_lanes(d, as<T>(run.gradient) + i, lanes) * factor;

@@ -21,8 +21,21 @@ namespace isochron::ops {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+/// Whether no element is +infinity or NaN.
+template <typename T>
+bool below_infinity(const T* x, size_t n) {
+  const hn::ScalableTag<T> d;
+  const auto infinity = hn::Set(d, std::numeric_limits<T>::infinity());
+  bool below = true;
+  each_vector(d, static_cast<int64_t>(n), [&](int64_t i, size_t lanes) HWY_ATTR {
+    below = below && hn::AllTrue(d, hn::Lt(load_lanes(d, x + i, lanes), infinity));
+  });
+  return below;
+}
+
 /// The largest element of a row and sum_i e^(x_i - largest); the exponentials go to `out` where it isn't
-/// null. A row with NaN or infinity goes through the C library, which defines what comes out.
+/// null. A row with NaN or +infinity, or of nothing but -infinity, goes through the C library, which defines
+/// what comes out.
 template <typename T>
 double exponentials(const T* x, T* out, size_t n, T* largest) {
   const hn::ScalableTag<T> d;
@@ -43,7 +56,8 @@ double exponentials(const T* x, T* out, size_t n, T* largest) {
     probe = hn::MulAdd(v, hn::Zero(d), probe);
   }
   const T top = hn::GetLane(hn::MaxOfLanes(d, most));
-  if (std::isnan(hn::GetLane(hn::SumOfLanes(d, probe)))) {
+  const bool finite = !std::isnan(hn::GetLane(hn::SumOfLanes(d, probe)));
+  if (!finite && !(top > lowest && below_infinity(x, n))) {
     T real_top = x[0];
     for (size_t k = 1; k < n; ++k) real_top = std::isnan(x[k]) || x[k] > real_top ? x[k] : real_top;
     double sum = 0;

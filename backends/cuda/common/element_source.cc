@@ -516,7 +516,7 @@ class Writer {
   static std::string cast_of(DType dtype) { return fmt::format("Cast<{}>::of", computed_type(dtype)); }
   /// A format string with placeholders for a cast and for the folded value.
   static std::string result_of(ReduceKind kind, int64_t count) {
-    return kind == ReduceKind::kMean ? fmt::format("{{0}}({{1}} * (1.0 / {}))", count) : "{0}({1})";
+    return kind == ReduceKind::kMean ? fmt::format("{{0}}({{1}} / {}.0)", count) : "{0}({1})";
   }
 
   const ElementProgram& program_;

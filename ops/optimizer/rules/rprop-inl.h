@@ -21,8 +21,12 @@ struct Rprop {
     const V begun = M::select(M::less(zero, s[1]), s[1], rate);
     const V step = M::select(M::less(zero, agreement), begun * eta_plus,
                              M::select(M::less(agreement, zero), begun * eta_minus, begun));
-    s[0] = M::select(M::less(agreement, zero), zero, g);
-    s[1] = M::select(M::less(step, min_step), min_step, M::select(M::less(max_step, step), max_step, step));
-    return M::neg_mul_add(s[1], sign(s[0]), p);
+    const V gradient = M::select(M::less(agreement, zero), zero, g);
+    const V bounded =
+        M::select(M::less(step, min_step), min_step, M::select(M::less(max_step, step), max_step, step));
+    const auto learns = M::less(zero, rate);
+    s[0] = M::select(learns, gradient, s[0]);
+    s[1] = M::select(learns, bounded, s[1]);
+    return M::select(learns, M::neg_mul_add(bounded, sign(gradient), p), p);
   }
 };

@@ -1,6 +1,7 @@
 // Rprop: each element has a step size s, which begins at the learning rate and is kept between min_step and
 // max_step. Where g has the sign of the previous gradient, s *= eta_plus; where the sign has turned,
-// s *= eta_minus, and g = 0 in this update and as the next one's previous gradient. w -= s sign(g).
+// s *= eta_minus, and g = 0 in this update and as the next one's previous gradient. w -= s sign(g). Nothing
+// changes where the learning rate is 0.
 // (Riedmiller and Braun: "A Direct Adaptive Method for Faster Backpropagation Learning", 1993; as PyTorch.)
 #include <algorithm>
 
@@ -14,6 +15,7 @@ using graph::Attributes;
 double sign_of(double x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
 
 double rprop(const ParameterUpdate& update, double p, double g, double* states) {
+  if (update.rate <= 0) return p;
   const double agreement = sign_of(g) * sign_of(states[0]);
   double step = states[1] > 0 ? states[1] : update.rate;
   if (agreement > 0) step *= update.attributes.get<double>("eta_plus");

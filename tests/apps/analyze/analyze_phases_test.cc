@@ -89,7 +89,7 @@ TEST_F(ToldApart, RanksWithFewTimesAreCounted) {
     if (i % 2 == 0) phases += fmt::format("0: epoch {} evaluation took 8 ms\n", i);
   }
   EXPECT_THAT(read(phases, {.phase = "epoch evaluation took"}).notes,
-              Contains("1 ranks show fewer than 5 times of this phase"));
+              Contains("1 rank with fewer than 5 times of this phase"));
 }
 
 TEST_F(ToldApart, LinesWithoutARankAreOneToo) {

@@ -421,6 +421,19 @@ TEST_F(Analyze, SmoothedValuesThatAreFewAreTakenApart) {
               Ends(0, "judged from every fifth value, because neighbors share iterations"));
 }
 
+TEST_F(Analyze, TimesSinceTheStartMayBeginWithZero) {
+  std::string table = "time_ms\n", log;
+  for (int i = 0; i < 20; ++i) {
+    table += fmt::format("{}\n", 100 * i);
+    log += fmt::format("at {} ms\n", 100 * i);
+  }
+  const std::string of_table = write("t.csv", table), of_log = write("t.log", log);
+  for (const std::string& from : {of_table, of_log + " --pattern 'at ([0-9]+) (ms)'"}) {
+    EXPECT_THAT(run_isochron("analyze --elapsed " + from), Ends(0, "19 iterations, each the difference"));
+    EXPECT_THAT(run_isochron("analyze --no-elapsed " + from), Ends(3, "expected a time above 0, got 0"));
+  }
+}
+
 TEST_F(Analyze, OptionsThatDontGoTogetherAreRefused) {
   const std::string log = sample("keras3");
   for (const char* options :

@@ -205,6 +205,23 @@ TEST_F(LinesOfLoops, NumberedBarsThatAreDrawnTwiceAreOneValue) {
   EXPECT_THAT(ms(log), SizeIs(13)) << "twelve, and the first again, when no number has changed yet";
 }
 
+TEST_F(LinesOfLoops, DurationsMayBeWrittenAsOnAClock) {
+  const auto clocks = [&](const std::string& beginning) {
+    return lines(6, [&](int i) { return fmt::format("{}0:01:0{}", beginning, i); });
+  };
+  for (const char* beginning :
+       {"Training epoch took: ", "Epoch 3, time: ", "elapsed=", "epoch 1 duration is "})
+    EXPECT_THAT(ms(clocks(beginning)), ElementsAre(60e3, 61e3, 62e3, 63e3, 64e3, 65e3)) << beginning;
+  EXPECT_THAT(ms("time: 1:05.5, loss 1\ntime: 2:05.25.\n"), ElementsAre(65.5e3, 125.25e3));
+  for (const char* beginning :
+       {"2024-05-01 ", "[", "ETA: ", "start time: ", "time left: ", "remaining time "})
+    EXPECT_ERROR(read(clocks(beginning)), ErrorCode::kBadFormat, "shows a time in a known format");
+  for (const char* beginning : {"step 3 time: ", "time: "})
+    EXPECT_ERROR(read(lines(6, [&](int i) { return fmt::format("{}10:00:0{}", beginning, i); })),
+                 ErrorCode::kBadFormat, "shows a time in a known format");
+  EXPECT_ERROR(read("took 0:61:00\n"), ErrorCode::kBadFormat, "shows a time in a known format");
+}
+
 TEST_F(LinesOfLoops, ATimeThatIsSaidToHaveElapsedIsRead) {
   EXPECT_THAT(
       ms(lines(12, [](int i) { return fmt::format("Epoch {} finished, 12.{} s elapsed", i, i % 10); })),

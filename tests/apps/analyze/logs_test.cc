@@ -386,7 +386,7 @@ TEST_F(Logs, TimesOfZeroAreLeftOutAndCounted) {
   const IterationTimes times =
       read("epoch 1 took 0.0s\nepoch 2 took 0.1s\nepoch 3 took 0.0s\nepoch 4 took 0.1s\n");
   EXPECT_THAT(times.series[0].ns, ElementsAre(1e8, 1e8));
-  EXPECT_THAT(times.notes, Contains("left out: 2 updates that show no time"));
+  EXPECT_THAT(times.notes, Contains("left out: 2 updates without a time"));
   EXPECT_DOUBLE_EQ(times.resolution_ns, 1e8);
 }
 
@@ -500,6 +500,18 @@ TEST_F(Logs, APatternTakesItsOwnOfAList) {
               ElementsAre(500));
   EXPECT_THAT(ms("took 2m 5s\n", {.pattern = "([0-9.]+)(m|s)"}), ElementsAre(125000));
   EXPECT_THAT(ms("took 1 h, 4 min and 59 s\n", {.pattern = "([0-9.]+) (h)"}), ElementsAre(3899000));
+}
+
+TEST_F(Logs, APatternMayTakeADurationAsOnAClock) {
+  const TimesOptions clock{.pattern = "time: ([0-9:.]+)"};
+  EXPECT_THAT(ms("[10:00:03] time: 0:01:05\ntime: 1:05.5\ntime: 100:00:01\n", clock),
+              ElementsAre(65e3, 65.5e3, 360'001e3));
+  EXPECT_ERROR(static_cast<void>(read("time: 0:00\n", clock)), ErrorCode::kBadFormat,
+               "expected a time above 0");
+  EXPECT_ERROR(static_cast<void>(read("time: 1:60\n", clock)), ErrorCode::kBadFormat,
+               "isn't clearly one number");
+  EXPECT_THAT(ms("t=0:00\nt=0:10\nt=0:25\n", {.pattern = "t=([0-9:]+)", .elapsed = true}),
+              ElementsAre(10e3, 15e3));
 }
 
 TEST_F(Logs, APatternMatchesALineSoManyTimes) {

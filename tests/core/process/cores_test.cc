@@ -59,16 +59,30 @@ TEST(Cores, ThatAreOnlineCountWhereTheSystemTellsNoMore) {
   EXPECT_EQ(usable_core_count(silent), sysconf(_SC_NPROCESSORS_ONLN));
 }
 
-/// The quotas of control groups as a system shows them: files by name, and the content of /proc/self/cgroup.
-std::optional<double> quota_of(const std::vector<std::pair<std::string, std::string>>& files,
-                               const std::string& own) {
-  const TempFolder folder;
+/// Files of control groups by name.
+using GroupFiles = std::vector<std::pair<std::string, std::string>>;
+
+void write_groups(const TempFolder& folder, const GroupFiles& files, const std::string& own) {
   for (const auto& [name, content] : files) {
     std::filesystem::create_directories((folder.path() / name).parent_path());
     std::ofstream(folder.path() / name) << content;
   }
   std::ofstream(folder.path() / "own") << own;
+}
+
+/// The quotas of control groups as a system shows them. `own`: the content of /proc/self/cgroup.
+std::optional<double> quota_of(const GroupFiles& files, const std::string& own) {
+  const TempFolder folder;
+  write_groups(folder, files, own);
   return core_quota(folder.path(), folder.path() / "own");
+}
+
+/// The throttling file of such control groups, below their folder.
+std::string throttling_of(const GroupFiles& files, const std::string& own) {
+  const TempFolder folder;
+  write_groups(folder, files, own);
+  const std::filesystem::path file = throttling_file(folder.path(), folder.path() / "own");
+  return file.empty() ? "" : file.lexically_relative(folder.path()).string();
 }
 
 TEST(Cores, TheLeastQuotaOfTheOwnGroupAndThoseAboveCounts) {
@@ -86,6 +100,27 @@ TEST(Cores, TheLeastQuotaOfTheOwnGroupAndThoseAboveCounts) {
                                                                   {"cpu/cpu.cfs_period_us", "100000"}};
   EXPECT_EQ(quota_of(first, "5:memory:/d\n4:cpu,cpuacct:/d\n"), 3);
   EXPECT_EQ(quota_of(first, "4:cpuset:/d\n"), std::nullopt);
+}
+
+TEST(Cores, ThrottlingIsThatOfTheGroupWithTheLowestQuota) {
+  const std::string counts = "usage_usec 7\nthrottled_usec 5\n";
+  EXPECT_EQ(throttling_of({}, "0::/a/b\n"), "");
+  EXPECT_EQ(throttling_of({{"cpu.stat", "usage_usec 7\n"}}, "0::/\n"), "") << "the whole machine";
+  const GroupFiles above = {{"a/cpu.max", "200000 100000"},
+                            {"a/cpu.stat", counts},
+                            {"a/b/cpu.max", "max 100000"},
+                            {"a/b/cpu.stat", counts}};
+  EXPECT_EQ(throttling_of(above, "0::/a/b\n"), "a/cpu.stat");
+  EXPECT_EQ(throttling_of({{"a/cpu.stat", counts}, {"a/b/cpu.stat", counts}}, "0::/a/b\n"), "a/b/cpu.stat");
+  EXPECT_EQ(throttling_of({{"cpu.max", "150000 100000"}, {"cpu.stat", counts}}, "0::/not/shown\n"),
+            "cpu.stat")
+      << "as in a container";
+  EXPECT_EQ(throttling_of({{"cpu/d/cpu.cfs_quota_us", "300000"},
+                           {"cpu/d/cpu.cfs_period_us", "100000"},
+                           {"cpu/d/cpu.stat", "nr_throttled 3\nthrottled_time 9\n"},
+                           {"cpu/cpu.stat", "nr_throttled 0\nthrottled_time 0\n"}},
+                          "4:cpu,cpuacct:/d\n"),
+            "cpu/d/cpu.stat");
 }
 
 TEST(Cores, AShareOfThemIsToldOrAllThatAreUsable) {

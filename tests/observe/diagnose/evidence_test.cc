@@ -140,6 +140,7 @@ TEST(Evidence, EventFilesAreNoLogs) {
       const int64_t before = EventFile::bytes_written();
       for (int k = 0; k < scalars; ++k) events.histogram("weights", i, histogram);
       now.written_bytes += EventFile::bytes_written() - before + others;
+      now.stored_bytes = now.written_bytes;
     });
   };
   const RunReport own = logging(1, 0);
@@ -160,6 +161,51 @@ TEST(Evidence, WhatRanksSendIsNoLog) {
   };
   EXPECT_THAT(names(sending(0)), Not(Contains("event files and logs pile up")));
   EXPECT_THAT(names(sending(100)), Contains("event files and logs pile up"));
+}
+
+TEST(Evidence, WhatGoesToATerminalIsNoLog) {
+  const auto printing = [](int64_t stored) {
+    return run_steps([stored](SensorReading& now, int, Recorder&) {
+      now.written_bytes += 100;
+      now.stored_bytes += stored;
+    });
+  };
+  EXPECT_THAT(names(printing(0)), Not(Contains("event files and logs pile up")));
+  EXPECT_THAT(names(printing(100)), Contains("event files and logs pile up"));
+}
+
+TEST(Evidence, TheRestOfAPageIsNoLog) {
+  const RunReport saving = run_steps([](SensorReading& now, int i, Recorder&) {
+    if (i % 10 != 9) return;
+    count(Counter::kWeightBytes, 300);
+    now.written_bytes += 300;
+    now.stored_bytes += 4096;
+  });
+  EXPECT_THAT(names(saving), Not(Contains("event files and logs pile up")));
+}
+
+TEST(Evidence, AClockWithoutReadingsSaysNothing) {
+  RunData data = run_data(std::vector<double>(100, 1e6), "played");
+  data.durations_only = false;
+  data.series = {{"clock_khz", false, {}}};
+  EXPECT_FALSE(make_report(data).evidence.get("clock_khz.drop"));
+}
+
+TEST(Evidence, MemoryThatIsNotReportedIsUnknown) {
+  const RunReport report =
+      run_steps([](SensorReading& now, int, Recorder&) { now.rss_bytes = kUnknownReading; });
+  EXPECT_NE(report.find_series("rss_bytes"), nullptr) << "known at first";
+  Played machine;
+  machine.now.rss_bytes = kUnknownReading;
+  Recorder recorder({.reference_kernel = false, .clock = simulated_now_ns, .sensors = &machine});
+  for (int i = 0; i < 100; ++i) {
+    const IterationScope iteration(recorder);
+    spend(kStepNs);
+  }
+  recorder.sample();
+  const RunReport unknown = make_report(recorder, "played");
+  EXPECT_EQ(unknown.find_series("rss_bytes"), nullptr);
+  EXPECT_THAT(summary_text({&unknown, 1}), testing::HasSubstr("  unknown  "));
 }
 
 TEST(Evidence, EventBytesAreThoseOfTheFile) {
@@ -301,6 +347,47 @@ TEST(Evidence, SharesOfAResumedRunAreOfItsOwnTime) {
   const RunReport report = make_report(after, "resumed");
   EXPECT_NEAR(report.evidence.get("throttled.share").value(), 1.0 / 3, 0.02);
   EXPECT_NEAR(report.evidence.get("major_faults.per_second").value(), 1e9 / kStepNs, 300);
+}
+
+TEST(Evidence, TimesThatGoBackAreNoneOfARanks) {
+  Played machine;
+  machine.now.stolen_ns = machine.now.throttled_ns = 1'000'000;
+  Recorder recorder({.reference_kernel = false, .clock = simulated_now_ns, .sensors = &machine});
+  for (int i = 0; i < 10; ++i) {
+    const IterationScope iteration(recorder);
+    spend(kStepNs);
+  }
+  machine.now.stolen_ns = machine.now.throttled_ns = 999'990;
+  recorder.sample();
+  const RankDescription own = recorder.describe_rank();
+  EXPECT_EQ(own.stolen_ns, 0);
+  EXPECT_EQ(own.throttled_ns, 0);
+}
+
+TEST(Evidence, LevelsOfAResumedRunAreJudgedByItsOwnTime) {
+  Played machine;
+  machine.now.rss_bytes = 23'000'000;
+  const RecorderOptions options{.sample_interval_ns = 1'000'000,
+                                .reference_kernel = false,
+                                .timing_share = 0,
+                                .sampling_share = 1,
+                                .clock = simulated_now_ns,
+                                .sensors = &machine};
+  Recorder before(options), after(options);
+  const auto play = [&](Recorder& recorder, int iterations) {
+    for (int i = 0; i < iterations; ++i) {
+      const IterationScope iteration(recorder);
+      spend(kStepNs);
+    }
+    recorder.sample();
+  };
+  play(before, 10 * kUsualIterations);
+  after.seal_and_continue(before.baseline());
+  play(after, 600'000'000 / kStepNs / 2);  // 0.3 s
+  const RunReport report = make_report(after, "resumed");
+  EXPECT_GT(report.seconds, 8);
+  EXPECT_EQ(report.find_series("rss_bytes")->verdict->kind, Flatness::kInconclusive);
+  EXPECT_EQ(make_report(before, "before").find_series("rss_bytes")->verdict->kind, Flatness::kFlat);
 }
 
 }  // namespace

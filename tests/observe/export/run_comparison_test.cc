@@ -138,6 +138,27 @@ TEST(RunComparison, TextAndPageSayWhatDiffers) {
   EXPECT_THAT(page, HasSubstr("<svg"));
 }
 
+TEST(RunComparison, SpeaksInPlainWords) {
+  RunRecord a{.title = "a", .settings = {{"model", "digits"}}, .parts = {}};
+  RunRecord b{.title = "b", .settings = {{"model", "mlp"}}, .parts = {}};
+  for (RunRecord* record : {&a, &b}) {
+    RunData run = steps(100, record == &a ? 1 : 2);
+    for (const char* name : {"own_waits", "slow_readings", "heap_allocations"}) {
+      NamedSeries series{name, true, {}};
+      for (int i = 0; i < 50; ++i) series.values.push_back(i * (record == &a ? 100.0 : 300.0));
+      run.series.push_back(std::move(series));
+    }
+    for (int i = 0; i < 50; ++i) run.sample_iterations.push_back(i * 100);
+    run.durations_only = false;
+    record->parts.push_back({.run = std::move(run)});
+  }
+  const std::string text = comparison_text(compare_records({&a, 1}, {&b, 1}), "A", "B");
+  EXPECT_THAT(text, testing::StartsWith("The runs have different models, digits and mlp. "));
+  EXPECT_THAT(text, testing::AllOf(HasSubstr("waits of the loop's thread"), HasSubstr("heap allocations"),
+                                   Not(HasSubstr("_")), Not(HasSubstr("slow"))));
+  EXPECT_THAT(comparison_text(compare_records({&a, 1}, {&a, 1}), "A", "B"), Not(HasSubstr("models")));
+}
+
 TEST(RunComparison, RefusesWhatCannotBeCompared) {
   const RunRecord none{.title = "none", .parts = {}};
   RunRecord two{.title = "two", .parts = {}};

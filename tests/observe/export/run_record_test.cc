@@ -21,6 +21,7 @@ namespace {
 
 using nlohmann::ordered_json;
 using testing::HasSubstr;
+using testing::Not;
 
 /// A run with everything: two classes, phases, spikes with labels, gauges, events, a reference kernel.
 RunData some_run(double growth = 0) {
@@ -212,6 +213,19 @@ TEST(RunRecord, RefusesWhatNoRunWrote) {
   refuses([&](auto& json) { run(json)["classes"][0]["windows"][3]["last"] = -5; }, "'last'");
   refuses([&](auto& json) { run(json)["series"][0]["values"].push_back(1); }, "samples");
   refuses([&](auto& json) { run(json)["series"][0]["values"][0] = nullptr; }, "expected a finite number");
+  refuses(
+      [&](auto& json) {
+        run(json)["sample_iterations"] = ordered_json::array();
+        for (ordered_json& series : run(json)["series"]) series["values"] = ordered_json::array();
+      },
+      "has no value");
+  refuses([&](auto& json) { run(json)["spike_factor"] = 1; }, "'spike_factor'");
+  refuses([&](auto& json) { run(json)["totals"]["total_ns"] = (int64_t{1} << 62) + 1; }, "'total_ns'");
+  refuses(
+      [&](auto& json) {
+        for (ordered_json& window : run(json)["classes"][0]["windows"]) window["total_ns"] = int64_t{1} << 62;
+      },
+      "'total_ns' adds up");
   refuses([&](auto& json) { run(json)["recent_spikes"][0]["owner"] = "nobody"; }, "nobody");
   refuses([&](auto& json) { run(json)["events"][0]["kind"] = "wedding"; }, "wedding");
   refuses([&](auto& json) { json["parts"][0]["blocks"][2]["rows"][0].push_back("x"); }, "cells");
@@ -225,6 +239,51 @@ TEST(RunRecord, RefusesWhatNoRunWrote) {
   for (size_t size = 0; size + 1 < good.size(); size += good.size() / 50) {
     EXPECT_THROW(parse_run_record(good.substr(0, size), "cut"), Error);
   }
+}
+
+TEST(RunRecord, DeeplyNestedOnesAreRefused) {
+  std::string text = to_json(some_record());
+  constexpr size_t kLevels = 300'000;
+  for (const char* key : {"\"unknown\":", "\"memory\":"}) {
+    const std::string deep = std::string(key) + std::string(kLevels, '[') + std::string(kLevels, ']') + ",";
+    std::string nested = text;
+    nested.insert(nested.find("\"heading\""), deep);
+    try {
+      parse_run_record(nested, "x.json");
+      ADD_FAILURE() << "accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kBadFormat);
+      EXPECT_THAT(error.what(), HasSubstr("nested more than 64 levels deep"));
+    }
+  }
+}
+
+TEST(RunRecord, ARunOfYearsComesBackAsItWas) {
+  RunRecord record = some_record();
+  RunData& run = *record.parts[1].run;
+  constexpr int64_t kYearsNs = (int64_t{1} << 61) + 1;  // 73 years, not a double
+  run.totals.total_ns = run.totals.elapsed_ns = kYearsNs;
+  run.classes[0].windows[0].total_ns = kYearsNs;
+  run.options.levels.seed = ~uint64_t{0};
+  const RunRecord again = parse_run_record(to_json(record), "x.json");
+  EXPECT_EQ(again.parts[1].run->totals.total_ns, kYearsNs);
+  EXPECT_EQ(again.parts[1].run->classes[0].windows[0].total_ns, kYearsNs);
+  EXPECT_EQ(again.parts[1].run->options.levels.seed, ~uint64_t{0});
+}
+
+TEST(RunRecord, ThePageSaysThatThereWereNoSpikesOnlyIfThereWereNone) {
+  const auto page_of = [](std::vector<double> us) {
+    for (double& value : us) value *= 1000;
+    return run_section(make_report(run_data(us, "few")));
+  };
+  std::vector<double> us(40, 100);
+  EXPECT_THAT(page_of(us), HasSubstr("No iteration took more than twice the usual time"));
+  us[3] = 1000;  // before the usual time is known
+  EXPECT_THAT(page_of(us), Not(HasSubstr("No iteration took more")));
+  EXPECT_THAT(page_of({100, 100, 1000, 100}), Not(HasSubstr("No iteration took more")));
+  RunData data = run_data(std::vector<double>(40, 100'000), "few");
+  data.spike_factor = 3.5;
+  EXPECT_THAT(run_section(make_report(data)), HasSubstr("more than 3.5 times the usual time"));
 }
 
 TEST(EventLog, KeepsTheFirstAndTheNewestOfEachKind) {

@@ -15,6 +15,7 @@
 
 #include "isochron/core/base/clock.h"
 #include "isochron/core/process/threads.h"
+#include "support/temp_folder.h"
 
 namespace isochron::observe {
 namespace {
@@ -35,6 +36,31 @@ TEST(Machine, ParsesTheKernelsTables) {
   EXPECT_EQ(internal::parse_resident_pages("765 437 409 5 0 123 0\n"), 437);
   EXPECT_EQ(internal::parse_resident_pages("765"), 0);
   EXPECT_EQ(internal::parse_resident_pages("a b"), 0);
+}
+
+TEST(Machine, TheLowestMemoryLimitOfTheOwnGroupAndThoseAboveCounts) {
+  const TempFolder folder;
+  const auto limit_of = [&](const std::string& group) {
+    std::ofstream(folder.path() / "own") << group;
+    return internal::memory_limit(folder.path(), folder.path() / "own");
+  };
+  EXPECT_EQ(limit_of("0::/a/b\n"), std::nullopt);
+  std::filesystem::create_directories(folder.path() / "a" / "b");
+  std::ofstream(folder.path() / "a" / "b" / "memory.max") << "max\n";
+  std::ofstream(folder.path() / "a" / "memory.max") << "1000\n";
+  EXPECT_EQ(limit_of("0::/a/b\n"), 1000);
+  EXPECT_EQ(limit_of("0::/other\n"), std::nullopt);
+  std::filesystem::create_directories(folder.path() / "memory" / "c");
+  std::ofstream(folder.path() / "memory" / "c" / "memory.limit_in_bytes") << "500\n";
+  EXPECT_EQ(limit_of("7:memory:/c\n0::/a\n"), 500);
+}
+
+TEST(Sensors, TakeTheTimeOfAQuotaFromTheCoresThatShareIt) {
+  EXPECT_EQ(internal::quota_cores(2.5, 64), 3);
+  EXPECT_EQ(internal::quota_cores(0.5, 64), 1);
+  EXPECT_EQ(internal::quota_cores(16, 4), 4);
+  EXPECT_EQ(internal::quota_cores(std::nullopt, 8), 8);
+  EXPECT_EQ(internal::quota_cores(std::nullopt, 0), 1);
 }
 
 TEST(Sensors, SeeResidentMemoryAndFaultsGrow) {

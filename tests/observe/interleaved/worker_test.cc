@@ -232,7 +232,7 @@ TEST(BesideTwin, IsBesideItBeforeTheRunAndAtItsEnd) {
   int64_t left = 10'000'000;
   ASSERT_EQ(go_on(beside, left, 0), BesideTwin::Mark::kRunBegins);
   EXPECT_GE(beside.turns().before.size(), kLeastTurnPairs);
-  EXPECT_EQ(go_on(beside, left, left - 1000), BesideTwin::Mark::kNone) << "200 s of it are left";
+  EXPECT_EQ(go_on(beside, left, left - 105'000), BesideTwin::Mark::kNone) << "nearly 200 s of it are left";
   EXPECT_TRUE(beside.turns().after.empty());
   left = 1000;
   ASSERT_EQ(go_on(beside, left, 0), BesideTwin::Mark::kRunEnds);
@@ -250,9 +250,27 @@ TEST(BesideTwin, IsBesideItBeforeTheRunAndAtItsEnd) {
 TEST(BesideTwin, GoesOnAloneWithoutATwin) {
   Worker twin([](Turns&) { return std::string("at once"); });
   BesideTwin beside(twin);
-  int64_t left = 1000;
-  EXPECT_EQ(go_on(beside, left, 0), BesideTwin::Mark::kNone);
+  int64_t left = 10'000'000;
+  EXPECT_EQ(go_on(beside, left, left - 1000), BesideTwin::Mark::kNone);
   EXPECT_TRUE(beside.turns().before.empty());
+}
+
+TEST(BesideTwin, LeavesAShortRunWhole) {
+  Worker twin(iterate);
+  for (const int64_t iterations : {40, 50'000}) {  // too few; too short a time: 1 s
+    BesideTwin beside(twin);
+    for (int64_t left = iterations; left-- > 0;)
+      ASSERT_EQ(beside.next(20'000, left), BesideTwin::Mark::kNone);
+    int64_t more = 30'000;  // 0.6 s, in which a comparison would take turns
+    EXPECT_EQ(go_on(beside, more, 0), BesideTwin::Mark::kNone);
+    EXPECT_TRUE(beside.turns().before.empty());
+  }
+  BesideTwin beside(twin);
+  int64_t left = 10'000'000;
+  ASSERT_EQ(go_on(beside, left, 0), BesideTwin::Mark::kRunBegins);
+  left = 1000;  // it seemed longer than it is
+  EXPECT_EQ(go_on(beside, left, 0), BesideTwin::Mark::kNone);
+  EXPECT_TRUE(beside.turns().after.empty());
 }
 
 TEST(InterleavedRunner, EndsWithTheLoop) {

@@ -352,9 +352,10 @@ class PlayedSensors final : public SensorSource {
     reading.heap_bytes = 5;
     reading.stolen_ns = 3;
   }
-  int64_t waited_ns() override { return 0; }
+  int64_t waited_ns() override { return waited_; }
   void watch_team(bool) override {}
   std::optional<double> reference_ns() override { return 1234; }
+  int64_t waited_ = 0;
   int64_t reads_ = 0, slow_reads_ = 0;
 };
 
@@ -381,6 +382,21 @@ TEST(Recorder, ReadsTheMachineThatItIsGiven) {
       EXPECT_DOUBLE_EQ(window.reference.mean_ns(), 1234);
     }
   }
+}
+
+TEST(Recorder, WaitsAreAtMostTheTime) {
+  PlayedSensors sensors;
+  Recorder recorder({.clock = simulated_now_ns, .sensors = &sensors});
+  for (int i = 0; i < 512; ++i) {
+    const IterationScope iteration(recorder);
+    spend(1'000'000);
+    sensors.waited_ += i < 256 ? 300'000 : 4'000'000;  // four threads at once
+  }
+  double first = 0, second = 0;
+  for (const Window& window : recorder.windows(0).closed())
+    (window.last_iteration < 256 ? first : second) += static_cast<double>(window.waited_ns);
+  EXPECT_NEAR(first / 256e6, 0.3, 0.02);
+  EXPECT_NEAR(second / 256e6, 1, 0.02);
 }
 
 TEST(Recorder, LooksAtIterationsAfterSamples) {

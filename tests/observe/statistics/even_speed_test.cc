@@ -174,6 +174,31 @@ TEST(EvenSpeed, WaitingInAllIterationsIsTakenOutOfTheMedians) {
   EXPECT_THAT(ended.reason, HasSubstr("without the time spent waiting for a core"));
 }
 
+/// The time that its threads wait for cores is known only roughly: readings don't say which iterations
+/// waited.
+FlatnessVerdict beside_a_program_roughly(double waiting, double growth, uint64_t seed) {
+  Rng rng(seed);
+  std::vector<double> medians, means, reference, waited;
+  for (int i = 0; i < 160; ++i) {
+    const double preempted = waiting * (i < 100 ? 1 : 3) * gaussian(rng, 0.1);
+    medians.push_back((1500 + (i < 100 ? 0 : growth)) * gaussian(rng, 0.01) +
+                      preempted * gaussian(rng, 0.15));
+    means.push_back(medians.back() * gaussian(rng, 0.05));
+    waited.push_back(preempted * gaussian(rng, 0.3));
+    reference.push_back(800 * gaussian(rng, 0.2));
+  }
+  return judge_flatness({.medians = medians, .means = means, .reference = reference, .waited = waited});
+}
+
+TEST(EvenSpeed, GrowthThatWaitingExplainsIsInDoubtHoweverRoughlyItIsKnown) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const FlatnessVerdict waits = beside_a_program_roughly(2000, 0, seed);
+    EXPECT_NE(waits.kind, Flatness::kGrowing) << seed << ": " << waits.reason;
+    const FlatnessVerdict grows = beside_a_program_roughly(100, 1500, seed);
+    EXPECT_EQ(grows.kind, Flatness::kGrowing) << seed << ": " << grows.reason;
+  }
+}
+
 /// A step that isn't delayed by what its threads wait for, between the steps or beside them. The waiting ends
 /// before the run does. `early`: what is in the means of the first quarter; else 20.
 FlatnessVerdict beside_idle_waiting(double early, double growth, uint64_t seed) {

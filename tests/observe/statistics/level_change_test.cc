@@ -108,6 +108,10 @@ TEST(LevelChange, ShapesAreToldApart) {
       {"ramp", [](double p) { return std::clamp((p - 0.4) / 0.2, 0.0, 1.0); }, kLastTenth},
       {"ramp to the end", [](double p) { return std::max(0.0, p - 0.6) / 0.4; }, kLastTenth},
       {"ramp from the beginning", [](double p) { return std::min(0.3, p) / 0.3; }, kLastTenth},
+      {"ramp from the beginning to 35 %", [](double p) { return std::min(0.35, p) / 0.35; }, kLastTenth},
+      {"ramp from 65 % to the end", [](double p) { return std::max(0.0, p - 0.65) / 0.35; }, kLastTenth},
+      {"ramp between 35 and 65 %", [](double p) { return std::clamp((p - 0.35) / 0.3, 0.0, 1.0); },
+       kLastTenth},
       {"up and back", [](double p) { return p < 0.4 || p > 0.6 ? 0 : 1; }, kLastTenth},
       {"up for a short while", [](double p) { return p < 0.4 || p > 0.46 ? 0 : 1; }, kLastTenth},
       {"up and partly back", [](double p) { return p < 0.3   ? 0

@@ -125,9 +125,10 @@ TEST(Collectives, GradientsOfTheSumOfAllRanksResults) {
     EXPECT_EQ(gradient_of(group, x, [&](const Tensor& at) { return broadcast(at, 1, group); }),
               first ? (Values{0, 0}) : (Values{3, 6}));
     // Also where the sum of gradients isn't finite.
-    EXPECT_EQ(
-        gradient_of(group, x, [&](const Tensor& at) { return broadcast(at, 1, group) * scalar(1e39); })[0],
-        first ? 0 : std::numeric_limits<double>::infinity());
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    EXPECT_EQ(gradient_of(group, x,
+                          [&](const Tensor& at) { return broadcast(at, 1, group) * scalar(kInfinity); })[0],
+              first ? 0 : kInfinity);
   });
 }
 

@@ -88,6 +88,51 @@ TEST(ElementLimits, InfinitiesAndNaN) {
   EXPECT_EQ(of_sums.gradient(sum(sums), a).to_vector(), (Values{0.5, 0, 0.5, 0.5}));
 }
 
+TEST(ElementLimits, SumsOfExponentialsHaveASecondDerivativeAtTies) {
+  const Tensor a = from_vector({4}, {0, 1000, -kInfinite, 1}, DType::kF64),
+               b = from_vector({4}, {0, 1000, -kInfinite, -kInfinite}, DType::kF64);
+  GradientTape tape(true);
+  tape.watch(a);
+  tape.watch(b);
+  const Tensor sums = sum(log_add_exp(a, b));
+  const Tensor first = tape.gradient(sums, a);
+  EXPECT_EQ(first.to_vector(), (Values{0.5, 0.5, 0.5, 1}));
+  EXPECT_EQ(tape.gradient(sums, b).to_vector(), (Values{0.5, 0.5, 0.5, 0}));
+  EXPECT_EQ(tape.gradient(sum(first), a).to_vector(), (Values{0.25, 0.25, 0, 0}));
+  EXPECT_EQ(tape.gradient(sum(first), b).to_vector(), (Values{-0.25, -0.25, 0, 0}));
+}
+
+TEST(NumbersBesideHalves, BeyondTheirRangeAreTakenInF32) {
+  const Tensor x = full({}, 60000, DType::kF16);
+  EXPECT_EQ((x / 1e5).dtype(), DType::kF16);
+  for (const Tensor& quotient : {x / 1e5, x * 1e-5}) EXPECT_NEAR(quotient.to_vector()[0], 0.6, 3e-4);
+  EXPECT_NEAR((1e5 / x).to_vector()[0], 1.6667, 1e-3);
+  EXPECT_EQ((x - 1e5).to_vector()[0], -40000);
+  EXPECT_EQ((x < 1e5).dtype(), DType::kBool);
+  EXPECT_EQ((x < 1e5).to_vector()[0], 1);
+  EXPECT_EQ((1e5 < x).to_vector()[0], 0);
+  EXPECT_EQ(equal(x * 0.0, 1e-9).to_vector()[0], 0);
+  EXPECT_EQ(greater(x * 0.0, -1e-9).to_vector()[0], 1);
+  EXPECT_EQ((full({}, 1, DType::kBF16) / 1e-39).to_vector()[0], kInfinite);
+  GradientTape tape;
+  tape.watch(x);
+  EXPECT_NEAR(tape.gradient(x / 1e5, x).to_vector()[0], 1e-5, 1e-7);
+}
+
+TEST(NumbersBesideHalves, ThatWouldBecomeInfiniteAreRefused) {
+  const Tensor x = ones({2}, DType::kF16), mask = from_vector({2}, {1, 0}, DType::kBool);
+  EXPECT_ERROR(masked_fill(x, mask, -1e9), ErrorCode::kOutOfRange,
+               "-1000000000 is beyond the largest number of f16, 65504; use infinity");
+  EXPECT_EQ(masked_fill(x, mask, -kInfinite).to_vector(), (Values{-kInfinite, 1}));
+  EXPECT_EQ(masked_fill(x, mask, 65519).to_vector(), (Values{65504, 1}));
+  EXPECT_EQ(masked_fill(cast(x, DType::kBF16), mask, -0x1p30).to_vector(), (Values{-0x1p30, 1}));
+  EXPECT_ERROR(where(mask, x, 65520), ErrorCode::kOutOfRange, "of f16");
+  EXPECT_ERROR(clip(x, 0, 1e9), ErrorCode::kOutOfRange, "of f16");
+  EXPECT_ERROR(maximum(x, 1e5), ErrorCode::kOutOfRange, "of f16");
+  EXPECT_ERROR(ones({}) / 1e39, ErrorCode::kOutOfRange, "of f32, 3.4028234663852886e+38");
+  EXPECT_EQ((ones({}) * 3.4028235e38).item<float>(), std::numeric_limits<float>::max());
+}
+
 TEST(ElementLimits, ExclusiveOr) {
   const Tensor a = from_vector({4}, {0, 0, 1, 1}, DType::kBool),
                b = from_vector({4}, {0, 1, 0, 1}, DType::kBool);

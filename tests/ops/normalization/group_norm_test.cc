@@ -274,5 +274,31 @@ TEST(NormsOfNoRows, AreEmptyAndTheirParametersHaveGradientsOfZero) {
   EXPECT_ERROR(layer_norm(zeros({2, 0}), {}, {}), ErrorCode::kShapeMismatch, "no elements");
 }
 
+/// A row of normal numbers around `mean`.
+Tensor long_row(double mean, uint64_t seed) {
+  Rng rng(seed);
+  const Tensor row = zeros({1, 1'000'001});
+  for (float& number : row.span<float>()) number = static_cast<float>(mean + rng.normal());
+  return row;
+}
+
+TEST(NormsOfLongRows, AreThoseInF64) {
+  const auto results = [](const Tensor& x, const Tensor& dy, bool centered) {
+    GradientTape tape;
+    tape.watch(x);
+    const Tensor y = centered ? layer_norm(x, {}, {}) : rms_norm(x, {});
+    return std::vector<Tensor>{y, tape.gradient({&y, 1}, {&x, 1}, {&dy, 1})[0]};
+  };
+  for (const double mean : {0.0, 1000.0}) {
+    const Tensor x = long_row(mean, 3), dy = long_row(1000 - mean, 4);
+    const Tensor wide_x = cast(x, DType::kF64), wide_dy = cast(dy, DType::kF64);
+    for (const bool centered : {true, false}) {
+      const std::vector<Tensor> got = results(x, dy, centered), want = results(wide_x, wide_dy, centered);
+      EXPECT_TRUE(near(got[0], want[0], 1e-6, centered ? 1e-4 : 0)) << mean << centered;
+      EXPECT_TRUE(near(got[1], want[1], 1e-6, 4e-4)) << mean << centered;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace isochron

@@ -254,6 +254,13 @@ TEST(Dropout, CapturedForwardAndBackwardShareTheMaskOfEachStep) {
   }
 }
 
+TEST(Dropout, Scales16BitFloatsInF32) {
+  Generator generator(1);
+  const Tensor x = full({1000}, 255, DType::kBF16);
+  for (const double y : dropout(x, 0.1, true, generator).to_vector())
+    EXPECT_TRUE(y == 0 || y == 284) << y << "; 255 / 0.9 lies between 282 and 284, and 1 / 0.9 isn't in bf16";
+}
+
 TEST(Dropout, IsTheIdentityOutsideTraining) {
   Generator generator(1);
   const Tensor x = ones({8});

@@ -68,6 +68,21 @@ TEST(LogCumulativeSumExp, NeitherOverflowsNorStumblesOverNothing) {
   EXPECT_TRUE(near(gradient, row({0, 2, 1, 0}), 1e-12, 1e-12)) << gradient.str();
 }
 
+TEST(LogCumulativeSumExp, HasNoGradientWhereNothingIsAdded) {
+  for (const Values& values : {Values{-INFINITY, -INFINITY, 0, 1}, Values{-INFINITY, -INFINITY}}) {
+    const Tensor x = row(values), last = row(Values(values.size(), 1));
+    const Values gradient = gradient_of(
+                                x, [](const Tensor& t) { return log_cumulative_sum_exp(t, 0); }, last)
+                                .to_vector();
+    EXPECT_EQ(gradient[0], 0);
+    EXPECT_EQ(gradient[1], 0);
+    GradientTape tape(true);
+    tape.watch(x);
+    const Tensor first = tape.gradient(sum(log_cumulative_sum_exp(x, 0)), x);
+    for (const double second : tape.gradient(sum(first), x).to_vector()) EXPECT_FALSE(std::isnan(second));
+  }
+}
+
 TEST(CumulativeMax, TakesTheLastOfEqualsAndKeepsNan) {
   const auto [values, positions] = cumulative_max(row({1, 1, 0, 2}), 0);
   EXPECT_EQ(values.to_vector(), (Values{1, 1, 1, 2}));

@@ -35,6 +35,13 @@ TEST(Reductions, NumbersBesideIntegersAreNeverCut) {
   EXPECT_EQ((x * 2.0).to_vector(), (std::vector<double>{0, 2, 4}));
 }
 
+TEST(Reductions, TheMeanOfEqualNumbersIsThatNumber) {
+  for (const int64_t count : {3, 49, 98, 1000}) {
+    EXPECT_EQ(mean(full({count}, 7, DType::kF64)).item<double>(), 7) << count;
+    EXPECT_EQ(mean(full({count, 2}, 7, DType::kF64), {0}).to_vector(), (std::vector<double>{7, 7})) << count;
+  }
+}
+
 TEST(Reductions, TheVarianceOfALongAxisHoldsIn16Bits) {
   const Tensor places = arange(100000, DType::kF64);
   const Tensor x = cast(cast(places >= 50000.0, DType::kF64) * 2.0 - 1.0, DType::kF16);

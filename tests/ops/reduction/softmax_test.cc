@@ -7,8 +7,10 @@
 #include <limits>
 
 #include "isochron/autograd/autograd.h"
+#include "isochron/core/base/rng.h"
 #include "isochron/graph/step/captured.h"
 #include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/reduction/log_sum_exp.h"
 #include "isochron/ops/reduction/reduction.h"
 #include "isochron/ops/shape/creation.h"
 #include "support/expect_error.h"
@@ -38,6 +40,21 @@ TEST(Softmax, GivesMaskedLogitsNoProbability) {
   const std::vector<double> y = softmax(x).to_vector();
   EXPECT_EQ(std::vector<double>(y.begin(), y.begin() + 3), (std::vector<double>{0, 0.5, 0.5}));
   for (size_t i = 3; i < 6; ++i) EXPECT_TRUE(std::isnan(y[i])) << "nothing is left to choose from";
+}
+
+TEST(Softmax, MasksByInfinityAsByAnyLowNumber) {
+  Rng rng(5);
+  for (const DType dtype : {DType::kF32, DType::kF64}) {
+    std::vector<double> infinite(1003), low;
+    for (double& logit : infinite) logit = rng.uniform() < 0.5 ? -kInfinite : rng.normal();
+    for (const double logit : infinite) low.push_back(std::max(logit, -1e30));
+    const Tensor x = from_vector({1, 1003}, infinite, dtype), y = from_vector({1, 1003}, low, dtype);
+    EXPECT_EQ(softmax(x).to_vector(), softmax(y).to_vector()) << dtype_name(dtype);
+    EXPECT_EQ(log_sum_exp(x, {1}).to_vector(), log_sum_exp(y, {1}).to_vector()) << dtype_name(dtype);
+    const std::vector<double> logarithms = log_softmax(x).to_vector();
+    for (size_t i = 0; i < infinite.size(); ++i)
+      EXPECT_EQ(std::isinf(logarithms[i]), std::isinf(infinite[i]));
+  }
 }
 
 TEST(Softmax, LetsNanThrough) {

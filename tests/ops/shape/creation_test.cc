@@ -46,5 +46,17 @@ TEST(Pad, RefusesABorderThatTheTensorCannotHold) {
   EXPECT_EQ(pad(bytes, {1}, {0}, 255).to_vector(), (Values{255, 1, 2}));
 }
 
+TEST(Creation, RefusesFiniteNumbersThatWouldBeInfinite) {
+  EXPECT_ERROR(scalar(70000, DType::kF16), ErrorCode::kOutOfRange, "of f16, 65504");
+  EXPECT_ERROR(full({2}, -70000, DType::kF16), ErrorCode::kOutOfRange, "of f16, 65504");
+  EXPECT_ERROR(from_vector({2}, {1, 1e39}, DType::kBF16), ErrorCode::kOutOfRange, "of bf16");
+  EXPECT_ERROR(scalar(1e39), ErrorCode::kOutOfRange, "cast the tensor to f64");
+  EXPECT_ERROR(arange(70000, DType::kF16), ErrorCode::kOutOfRange, "of f16");
+  EXPECT_ERROR(pad(ones({1}, DType::kF16), {1}, {0}, 1e9), ErrorCode::kOutOfRange, "of f16");
+  EXPECT_EQ(full({}, INFINITY, DType::kF16).to_vector()[0], INFINITY);
+  EXPECT_TRUE(std::isnan(scalar(NAN, DType::kBF16).to_vector()[0]));
+  EXPECT_EQ(full({}, 1e-9, DType::kF16).to_vector()[0], 0) << "rounded";
+}
+
 }  // namespace
 }  // namespace isochron
