@@ -98,8 +98,8 @@ void shapes_change(LoopContext& context) {
   } while (context.next());
 }
 
-/// The graph built once; each iteration runs it on the last result. Ten of them are recorded as one: each
-/// takes 0.4 us, forty ticks of the clock.
+/// The graph is built once, and each iteration runs it on the last result. Ten iterations are recorded as
+/// one, because each takes only some ticks of the clock.
 void built_once(LoopContext& context) {
   auto step = capture([](const Tensor& x) {
     const Tensor doubled = x * 2.0;
