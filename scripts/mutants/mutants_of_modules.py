@@ -306,7 +306,9 @@ ROWS = [
     ("folders-that-cannot-be-read-end-reports", "apps/report.cc", "std::filesystem::exists(entry.path() / observe::kRunRecordFile, unknown)", "std::filesystem::exists(entry.path() / observe::kRunRecordFile)", "apps", "Process.ReportLeavesOut*"),
     ("levels-of-earlier-processes", "observe/diagnose/report.cc", ".seconds = share * static_cast", ".seconds = std::max(share, 1.0) * static_cast", "observe", "Evidence.LevelsOfAResumed*"),
     ("names-of-results-with-commas", "train/callbacks/results.cc", "text += \",\" + csv_cell(name);", "text += \",\" + (name.empty() ? csv_cell(name) : name);", "train", "History.*"),
-    ("packed-sums-begin-anew", "backends/cpu/matmul/packed_matmul.cc", "columns, p0 > 0);", "columns, p0 > kPackedDepth);", "ops", "PackedMatmul.*"),
+    ("packed-sums-begin-anew", "backends/cpu/matmul/packed_matmul.cc", "columns, p > 0, rows);", "columns, p > kPackedDepth, rows);", "ops", "PackedMatmul.*"),
+    ("packed-rows-of-the-first-tile", "backends/cpu/matmul/packed_matmul.cc", "TileRows{a + i * s.a_row, s.a_row}", "TileRows{a, s.a_row}", "ops", "PackedMatmul.*"),
+    ("packed-part-sums-begin-anew", "backends/cpu/matmul/packed_matmul.cc", "r < rows && add; ++r", "r < rows && add && r > 0; ++r", "ops", "PackedMatmul.*"),
     ("packed-columns-of-the-first-thread", "backends/cpu/matmul/packed_matmul.cc", "      part.b += begin * whole.b_column;\n", "", "ops", "PackedMatmul.*"),
     ("shown-at-each-timed-step", "train/loop/fit.cc", "shown_ns_ = timed ? trained_ns : now_ns();", "shown_ns_ = trained_ns;", "train", "Progress.ShortSteps*"),
 ]

@@ -18,6 +18,7 @@
 #include <hwy/highway.h>
 
 #include "isochron/backends/cpu/attention/attention_blocks-inl.h"
+#include "isochron/backends/cpu/common/transpose-inl.h"
 #include "isochron/backends/cpu/matmul/small_matmul-inl.h"
 
 #ifndef ISOCHRON_OPS_CPU_ATTENTION_ONCE_
@@ -62,44 +63,20 @@ namespace isochron::ops {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Rows and columns of the squares that the smallest vectors can hold.
-template <typename T>
-constexpr int64_t kSquare = HWY_TARGET == HWY_SCALAR ? 1 : 16 / sizeof(T);
-
-/// to (kSquare columns, kSquare rows) = a square of `from`, transposed and scaled.
-template <typename T>
-HWY_INLINE void transpose_square(const Rows<const T>& from, int64_t row, int64_t column, T scale, T* to,
-                                 int64_t pitch) {
-  const hn::CappedTag<T, kSquare<T>> d;
-  const auto factor = hn::Set(d, scale);
-  const auto load = [&](int64_t i) HWY_ATTR { return hn::LoadU(d, from.at(row + i) + column) * factor; };
-  if constexpr (kSquare<T> == 1) {
-    hn::StoreU(load(0), d, to);
-  } else if constexpr (kSquare<T> == 2) {
-    const auto r0 = load(0), r1 = load(1);
-    hn::StoreU(InterleaveLower(d, r0, r1), d, to);
-    hn::StoreU(InterleaveUpper(d, r0, r1), d, to + pitch);
-  } else {
-    const auto r0 = load(0), r1 = load(1), r2 = load(2), r3 = load(3);
-    const auto upper = InterleaveLower(d, r0, r1), upper_right = InterleaveUpper(d, r0, r1);
-    const auto lower = InterleaveLower(d, r2, r3), lower_right = InterleaveUpper(d, r2, r3);
-    hn::StoreU(ConcatLowerLower(d, lower, upper), d, to);
-    hn::StoreU(ConcatUpperUpper(d, lower, upper), d, to + pitch);
-    hn::StoreU(ConcatLowerLower(d, lower_right, upper_right), d, to + 2 * pitch);
-    hn::StoreU(ConcatUpperUpper(d, lower_right, upper_right), d, to + 3 * pitch);
-  }
-}
-
 /// to (D, count) = the rows of `from`, transposed and scaled. Rows of `to` are `pitch` apart and zero-padded
 /// to whole groups.
 template <typename T>
 HWY_INLINE void transpose_rows(const Rows<const T>& from, int64_t first, int64_t count, int64_t width,
                                T scale, int64_t pitch, T* to) {
   constexpr int64_t side = kSquare<T>;
+  const SquareRow<T> d;
+  const auto factor = hn::Set(d, scale);
   const int64_t square_rows = count / side * side, square_columns = width / side * side;
   for (int64_t i = 0; i < square_rows; i += side) {
     for (int64_t c = 0; c < square_columns; c += side) {
-      transpose_square(from, first + i, c, scale, to + c * pitch + i, pitch);
+      const auto load = [&](int64_t row)
+                            HWY_ATTR { return hn::LoadU(d, from.at(first + i + row) + c) * factor; };
+      transpose_square(load, to + c * pitch + i, pitch);
     }
     for (int64_t c = square_columns; c < width; ++c) {
       for (int64_t r = i; r < i + side; ++r) to[c * pitch + r] = from.at(first + r)[c] * scale;

@@ -1,7 +1,7 @@
 // A matrix multiply that packs its operands (Goto and van de Geijn, "Anatomy of High-Performance Matrix
 // Multiplication", ACM TOMS 34, 2008): columns of b in panels that stay in L1, rows of a in blocks that stay
 // in L2. Compared with a library's, it has little to do before the first product, which pays for some hundred
-// rows.
+// rows. Where columns are few, rows of a aren't packed but read as they are.
 #include "isochron/backends/cpu/matmul/packed_matmul.h"
 
 #include "isochron/core/process/threads.h"
@@ -12,6 +12,7 @@
 #include <hwy/highway.h>
 
 #include "isochron/backends/cpu/common/tails-inl.h"
+#include "isochron/backends/cpu/common/transpose-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace isochron::ops {
@@ -22,105 +23,179 @@ using Floats = hn::ScalableTag<float>;
 // Of a tile, whose sums stay in registers: 32 of them on AVX-512, 16 elsewhere.
 constexpr int64_t kMostRows = HWY_MAX_BYTES >= 64 && HWY_TARGET <= HWY_AVX3 ? 8 : 6;
 constexpr int kVectors = 2;
+constexpr int64_t kPanelsTogether = 4;  // are packed, so that several cache lines of a row are read
+constexpr int64_t kFewColumns = 512;    // for which packing rows of a costs more than it gains
 
 int64_t panel_columns() { return kVectors * static_cast<int64_t>(hn::Lanes(Floats())); }
 
-/// Adds the product of kRows packed rows of a and a packed panel of b to c, or sets c to it. `columns`: of
-/// the panel, that exist.
-template <int kRows>
-HWY_INLINE void add_tile(int64_t depth, const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, float* c,
-                         int64_t c_row, int64_t columns, bool add) {
+/// Rows of a as tiles read them: `row` apart, or packed, those of one column side by side.
+struct TileRows {
+  const float* data;
+  int64_t row;  // 0: packed
+};
+
+/// Adds the product of kRows rows of a and a packed panel of b to c, or sets c to it.
+template <int kRows, bool kPacked>
+HWY_INLINE void add_tile(int64_t depth, const TileRows& rows, const float* HWY_RESTRICT b, float* c,
+                         int64_t c_row, bool add) {
   const Floats d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const auto present = [&](int v) {
-    return static_cast<size_t>(std::clamp<int64_t>(columns - v * lanes, 0, lanes));
-  };
+  const float* HWY_RESTRICT a = rows.data;
+  const int64_t a_row = kPacked ? 1 : rows.row;
   hn::Vec<Floats> sums[kRows][kVectors];
   for (int r = 0; r < kRows; ++r) {
     for (int v = 0; v < kVectors; ++v)
-      sums[r][v] = add ? load_lanes(d, c + r * c_row + v * lanes, present(v)) : hn::Zero(d);
+      sums[r][v] = add ? hn::LoadU(d, c + r * c_row + v * lanes) : hn::Zero(d);
   }
   for (int64_t p = 0; p < depth; ++p) {
     hn::Vec<Floats> row[kVectors];
     for (int v = 0; v < kVectors; ++v) row[v] = hn::LoadU(d, b + v * lanes);
     b += kVectors * lanes;
     for (int r = 0; r < kRows; ++r) {
-      const auto x = hn::Set(d, a[r]);
+      const auto x = hn::Set(d, a[r * a_row]);
       for (int v = 0; v < kVectors; ++v) sums[r][v] = hn::MulAdd(x, row[v], sums[r][v]);
     }
-    a += kRows;
+    a += kPacked ? kRows : 1;
   }
   for (int r = 0; r < kRows; ++r) {
-    for (int v = 0; v < kVectors; ++v) store_lanes(d, sums[r][v], c + r * c_row + v * lanes, present(v));
+    for (int v = 0; v < kVectors; ++v) hn::StoreU(sums[r][v], d, c + r * c_row + v * lanes);
   }
 }
 
 /// The same for 1 to kRows rows.
 template <int kRows>
-HWY_NOINLINE void add_rows(int64_t rows, int64_t depth, const float* a, const float* b, float* c,
-                           int64_t c_row, int64_t columns, bool add) {
-  if (rows == kRows) {
-    add_tile<kRows>(depth, a, b, c, c_row, columns, add);
-  } else if constexpr (kRows > 1) {
-    add_rows<kRows - 1>(rows, depth, a, b, c, c_row, columns, add);
+HWY_NOINLINE void add_rows(int64_t rows, int64_t depth, const TileRows& a, const float* b, float* c,
+                           int64_t c_row, bool add) {
+  if (rows < kRows) {
+    if constexpr (kRows > 1) add_rows<kRows - 1>(rows, depth, a, b, c, c_row, add);
+  } else if (a.row == 0) {
+    add_tile<kRows, true>(depth, a, b, c, c_row, add);
+  } else {
+    add_tile<kRows, false>(depth, a, b, c, c_row, add);
   }
 }
 
-/// Calls body(first row, rows) for each tile of a block; the tiles' rows differ by at most one.
-template <class Body>
-HWY_INLINE void each_tile(int64_t rows, Body body) {
-  const int64_t tiles = (rows + kMostRows - 1) / kMostRows;
-  for (int64_t tile = 0, i = 0; tile < tiles; ++tile) {
-    const int64_t next = (tile + 1) * rows / tiles;
-    body(i, next - i);
-    i = next;
-  }
+/// The same for a panel of which `columns` exist.
+void add_part(int64_t rows, int64_t depth, const TileRows& a, const float* b, float* c, int64_t c_row,
+              int64_t columns, bool add) {
+  constexpr int64_t kMostColumns = kVectors * HWY_MAX_BYTES / sizeof(float);
+  HWY_ALIGN float tile[kMostRows * kMostColumns] = {};
+  for (int64_t r = 0; r < rows && add; ++r) std::copy_n(c + r * c_row, columns, tile + r * kMostColumns);
+  add_rows<kMostRows>(rows, depth, a, b, tile, kMostColumns, add);
+  for (int64_t r = 0; r < rows; ++r) std::copy_n(tile + r * kMostColumns, columns, c + r * c_row);
 }
 
-/// Packs a tile's rows: those of one column follow each other.
-void pack_rows(int64_t rows, int64_t depth, const float* a, const PackedProduct& s, float* to) {
-  for (int64_t r = 0; r < rows; ++r) {
-    const float* from = a + r * s.a_row;
-    for (int64_t p = 0; p < depth; ++p) to[p * rows + r] = from[p * s.a_column];
+/// Tiles of a block of rows, and the first row of one. Their rows differ by at most one.
+int64_t tiles_of(int64_t rows) { return (rows + kMostRows - 1) / kMostRows; }
+int64_t tile_begin(int64_t rows, int64_t t) { return t * rows / tiles_of(rows); }
+
+/// Transposes whole squares of kSquare rows of `from`, `row` apart, into those `to_row` apart. Returns how
+/// many columns of them there are.
+HWY_INLINE int64_t transpose_squares(int64_t columns, const float* from, int64_t row, float* to,
+                                     int64_t to_row) {
+  int64_t p = 0;
+  for (; p + kSquare<float> <= columns; p += kSquare<float>) {
+    const auto load = [&](int64_t i) HWY_ATTR { return hn::LoadU(SquareRow<float>(), from + i * row + p); };
+    transpose_square(load, to + p * to_row, to_row);
   }
+  return p;
 }
 
-/// Packs the columns of a panel row by row, with zeros for those that don't exist.
-void pack_columns(int64_t columns, int64_t depth, const float* b, const PackedProduct& s, float* to) {
-  const Floats d;
-  const int64_t all = panel_columns();
-  if (s.b_column == 1 && columns == all) {
-    const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-    for (int64_t p = 0; p < depth; ++p) {
-      for (int v = 0; v < kVectors; ++v)
-        hn::StoreU(hn::LoadU(d, b + p * s.b_row + v * lanes), d, to + p * all + v * lanes);
+/// Packs `rows` rows, `row` apart, whose elements are `column` apart: those of one column side by side,
+/// columns `to_row` apart.
+void interleave(int64_t rows, int64_t depth, const float* from, int64_t row, int64_t column, float* to,
+                int64_t to_row) {
+  int64_t r = 0;
+  for (; column == 1 && r + kSquare<float> <= rows; r += kSquare<float>) {
+    const float* square = from + r * row;
+    for (int64_t p = transpose_squares(depth, square, row, to + r, to_row); p < depth; ++p) {
+      for (int64_t i = 0; i < kSquare<float>; ++i) to[p * to_row + r + i] = square[i * row + p];
     }
-    return;
   }
-  for (int64_t j = 0; j < all; ++j) {
-    const float* from = b + j * s.b_column;
-    for (int64_t p = 0; p < depth; ++p) to[p * all + j] = j < columns ? from[p * s.b_row] : 0;
+  for (; r < rows; ++r) {
+    for (int64_t p = 0; p < depth; ++p) to[p * to_row + r] = from[r * row + p * column];
   }
 }
 
-void multiply_packed(const PackedProduct& s, float* workspace) {
-  float* const panel = workspace + kPackedRows * kPackedDepth;
+/// Packs a block's rows tile by tile: those of one column follow each other.
+void pack_rows(int64_t rows, int64_t depth, const float* a, const PackedProduct& s, float* to) {
+  const hn::CappedTag<float, 8> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t t = 0; t < tiles_of(rows); ++t) {
+    const int64_t i = tile_begin(rows, t), count = tile_begin(rows, t + 1) - i;
+    const float* from = a + i * s.a_row;
+    float* tile = to + i * depth;
+    int64_t p = 0;
+    if (s.a_row == 1 && count <= lanes &&
+        kMasksMemory) {  // whole vectors, whose ends the next ones overwrite
+      const auto present = hn::FirstN(d, static_cast<size_t>(count));
+      for (; p * count + lanes <= depth * count; ++p)
+        hn::StoreU(masked_load(present, d, from + p * s.a_column), d, tile + p * count);
+    }
+    interleave(count, depth - p, from + p * s.a_column, s.a_row, s.a_column, tile + p * count, count);
+  }
+}
+
+/// Packs the columns of b panel by panel, each row by row, with zeros for columns that don't exist.
+void pack_columns(int64_t depth, const PackedProduct& s, float* to) {
+  const Floats d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t width = panel_columns();
-  for (int64_t i0 = 0; i0 < s.m; i0 += kPackedRows) {
-    const int64_t rows = std::min(kPackedRows, s.m - i0);
-    for (int64_t p0 = 0; p0 < s.k; p0 += kPackedDepth) {
-      const int64_t depth = std::min(kPackedDepth, s.k - p0);
-      each_tile(rows, [&](int64_t i, int64_t count) {
-        pack_rows(count, depth, s.a + (i0 + i) * s.a_row + p0 * s.a_column, s, workspace + i * depth);
-      });
-      for (int64_t j = 0; j < s.n; j += width) {
-        const int64_t columns = std::min(width, s.n - j);
-        pack_columns(columns, depth, s.b + p0 * s.b_row + j * s.b_column, s, panel);
-        each_tile(rows, [&](int64_t i, int64_t count) {
-          add_rows<kMostRows>(count, depth, workspace + i * depth, panel, s.c + (i0 + i) * s.c_row + j,
-                              s.c_row, columns, p0 > 0);
-        });
+  const int64_t whole = s.b_column == 1 ? s.n / width * width : 0;
+  for (int64_t first = 0; first < whole; first += kPanelsTogether * width) {
+    const int64_t last = std::min(first + kPanelsTogether * width, whole);
+    for (int64_t p = 0; p < depth; ++p) {
+      for (int64_t j = first; j < last; j += width) {
+        for (int v = 0; v < kVectors; ++v)
+          hn::StoreU(hn::LoadU(d, s.b + p * s.b_row + j + v * lanes), d,
+                     to + j * depth + p * width + v * lanes);
       }
+    }
+  }
+  for (int64_t j = whole; j < s.n; j += width) {
+    const int64_t columns = std::min(width, s.n - j);
+    float* panel = to + j * depth;
+    if (columns < width) std::fill_n(panel, depth * width, 0.0f);
+    interleave(columns, depth, s.b + j * s.b_column, s.b_column, s.b_row, panel, width);
+  }
+}
+
+/// The rows [i0, i0 + rows) of a product whose columns of b are packed.
+void multiply_rows(const PackedProduct& s, int64_t i0, int64_t rows, int64_t depth, const float* b, bool add,
+                   float* packed) {
+  const bool direct = s.a_column == 1 && s.n <= kFewColumns;
+  const float* a = s.a + i0 * s.a_row;
+  if (!direct) pack_rows(rows, depth, a, s, packed);
+  const int64_t width = panel_columns();
+  for (int64_t t = 0; t < tiles_of(rows); ++t) {
+    const int64_t i = tile_begin(rows, t), count = tile_begin(rows, t + 1) - i;
+    const TileRows tile = direct ? TileRows{a + i * s.a_row, s.a_row} : TileRows{packed + i * depth, 0};
+    for (int64_t j = 0; j < s.n; j += width) {
+      float* c = s.c + (i0 + i) * s.c_row + j;
+      if (s.n - j < width) {
+        add_part(count, depth, tile, b + j * depth, c, s.c_row, s.n - j, add);
+      } else {
+        add_rows<kMostRows>(count, depth, tile, b + j * depth, c, s.c_row, add);
+      }
+    }
+  }
+}
+
+void multiply_packed(const PackedProduct& whole, float* workspace) {
+  float* const rows = workspace;
+  float* const columns = workspace + kPackedRows * kPackedDepth;
+  for (int64_t j = 0; j < whole.n; j += kPackedColumns) {
+    for (int64_t p = 0; p < whole.k; p += kPackedDepth) {
+      const int64_t depth = std::min(kPackedDepth, whole.k - p);
+      PackedProduct s = whole;
+      s.n = std::min(kPackedColumns, whole.n - j);
+      s.a += p * s.a_column;
+      s.b += p * s.b_row + j * s.b_column;
+      s.c += j;
+      pack_columns(depth, s, columns);
+      const int64_t most = kPackedRows * kPackedDepth / depth;
+      for (int64_t i = 0; i < s.m; i += most)
+        multiply_rows(s, i, std::min(most, s.m - i), depth, columns, p > 0, rows);
     }
   }
 }
@@ -137,8 +212,10 @@ HWY_EXPORT(panel_columns);
 
 int64_t packed_columns() { return HWY_DYNAMIC_DISPATCH(panel_columns)(); }
 
-size_t packed_workspace_floats(int threads) {
-  return static_cast<size_t>(threads * (kPackedRows + packed_columns()) * kPackedDepth);
+size_t packed_workspace_floats(int64_t n, int64_t k, int threads) {
+  const int64_t width = packed_columns();
+  const int64_t columns = std::min(kPackedColumns, (n + width - 1) / width * width);
+  return static_cast<size_t>(threads * (kPackedRows * kPackedDepth + columns * std::min(kPackedDepth, k)));
 }
 
 void packed_matmul(const PackedProduct& whole, int threads, float* workspace) {
@@ -156,7 +233,8 @@ void packed_matmul(const PackedProduct& whole, int threads, float* workspace) {
       part.b += begin * whole.b_column;
       part.c += begin;
     }
-    HWY_DYNAMIC_DISPATCH(multiply_packed)(part, workspace + thread * packed_workspace_floats(1));
+    HWY_DYNAMIC_DISPATCH(multiply_packed)
+    (part, workspace + thread * packed_workspace_floats(whole.n, whole.k, 1));
   });
 }
 

@@ -18,14 +18,15 @@ struct PackedProduct {
   int64_t c_row;
 };
 
-/// Rows and columns of a that are packed at once. Sums over k are split at multiples of kPackedDepth, so that
-/// an element of c has the same bits whichever rows and columns are multiplied together with it.
-inline constexpr int64_t kPackedRows = 192, kPackedDepth = 256;
-/// Columns of b that are packed at once, for the vector instructions in use.
+/// Rows of a, elements of each sum and columns of b that are packed at once; more rows where sums are
+/// shorter. Sums over k are split at multiples of kPackedDepth, so that an element of c has the same bits
+/// whichever rows and columns are multiplied together with it.
+inline constexpr int64_t kPackedRows = 192, kPackedDepth = 256, kPackedColumns = 512;
+/// Columns of a panel, for the vector instructions in use; kPackedColumns is a multiple of them.
 int64_t packed_columns();
 
 /// `threads`: 1 or compute_threads().
-size_t packed_workspace_floats(int threads);
+size_t packed_workspace_floats(int64_t n, int64_t k, int threads);
 void packed_matmul(const PackedProduct& product, int threads, float* workspace);
 
 }  // namespace isochron::ops
