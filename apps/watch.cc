@@ -117,7 +117,11 @@ void await_run(const std::filesystem::path& live, const WatchOptions& options) {
           "no run has written here yet (there is no {})", train::kLiveFile);
   fmt::print("waiting for a run to write into {}\n", options.folder.string());
   std::fflush(stdout);
-  while (!written()) std::this_thread::sleep_for(std::chrono::duration<double>(options.interval_seconds));
+  while (!written()) {
+    require(std::filesystem::is_directory(options.folder, unknown), ErrorCode::kIo, options.folder.string(),
+            "the folder was removed before a run wrote into it");
+    std::this_thread::sleep_for(std::chrono::duration<double>(options.interval_seconds));
+  }
 }
 
 /// Whether the run's process is one of those that this one can ask about. Older files don't tell.

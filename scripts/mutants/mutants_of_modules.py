@@ -299,6 +299,7 @@ ROWS = [
     ("stolen-time-goes-back", "observe/record/recorder.cc", "std::max<int64_t>(0, last.stolen_ns - first.stolen_ns);", "last.stolen_ns - first.stolen_ns;", "observe", "Evidence.TimesThatGoBack*"),
     ("few-values-have-no-spikes", "observe/export/page.cc", "if (spikes.count == 0 && !even_at_first(report)) return", "if (spikes.count < 0 && !even_at_first(report)) return", "observe", "RunRecord.ThePageSays*"),
     ("spikes-are-always-twice", "observe/export/page.cc", "spikes.factor == 2 ?", "spikes.factor > 0 ?", "observe", "RunRecord.ThePageSays*"),
+    ("removed-folders-are-watched", "apps/watch.cc", "require(std::filesystem::is_directory(options.folder, unknown), ErrorCode::kIo", "require(options.interval_seconds > 0, ErrorCode::kIo", "apps", "Process.WatchingAFolder*"),
     ("far-processes-have-ended", "apps/watch.cc", "if (!is_near(live)) {", "if (!is_near(live) && live.empty()) {", "apps", "Process.WatchSaysOfAFar*"),
     ("memory-that-is-not-reported-is-flat", "observe/record/recorder.cc", "add_known(\"rss_bytes\", false, &SensorReading::rss_bytes);", "add(\"rss_bytes\", false, [](const Sample& s) { return s.sensors.rss_bytes; });", "observe", "Evidence.MemoryThatIsNot*"),
     ("what-is-printed-is-a-log", "observe/diagnose/evidence.cc", "std::min(written->values[i], stored->values[i])", "std::max(written->values[i], 0 * stored->values[i])", "observe", "Evidence.WhatGoesToATerminal*"),

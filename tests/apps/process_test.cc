@@ -298,6 +298,13 @@ TEST_F(Process, ASignalEndsItInGoodOrderOutsideOfTheFitLoop) {
       << "below nohup a hangup is none";
 }
 
+TEST_F(Process, WatchingAFolderThatIsRemovedEnds) {
+  const std::string folder = path("removed"), shown = path("shown");
+  EXPECT_THAT(shell("mkdir " + folder + "; CMD watch --interval 0.01 " + folder + " > " + shown +
+                    " & p=$!; until grep -qs waiting " + shown + "; do :; done; rmdir " + folder + "; wait $p"),
+              Ends(3, "the folder was removed before a run wrote into it"));
+}
+
 TEST_F(Process, AnInterruptedPipeIsJudgedByWhatWasRead) {
   const Outcome outcome = shell(
       "{ for i in $(seq 20); do echo \"step $i: 12.$((i % 7)) ms\"; done; printf 'step 21: 9 ms'; sleep 4; } "
