@@ -1,7 +1,9 @@
-// A matrix multiply that packs its operands (Goto and van de Geijn, "Anatomy of High-Performance Matrix
-// Multiplication", ACM TOMS 34, 2008): columns of b in panels that stay in L1, rows of a in blocks that stay
-// in L2. Compared with a library's, it has little to do before the first product, which pays for some hundred
-// rows. Where columns are few, rows of a aren't packed but read as they are.
+// An f32 matrix multiply with packed operands, after Goto and van de Geijn ("Anatomy of High-Performance
+// Matrix Multiplication", ACM TOMS 34, 2008). b is packed into panels, each as wide as two vectors. A tile of
+// the result, a few rows of one panel, is summed up in registers. All tiles of the same rows follow each
+// other, so these rows of a stay in L1 while the panels of b stream from L2. Rows of a are packed, too,
+// unless they are contiguous and b has few columns: then packing costs more than it gains. A call has less to
+// do before its first tile than a library's, which is noticeable up to some hundred rows.
 #include "isochron/backends/cpu/matmul/packed_matmul.h"
 
 #include "isochron/core/process/threads.h"
@@ -20,21 +22,24 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 using Floats = hn::ScalableTag<float>;
-// Of a tile, whose sums stay in registers: 32 of them on AVX-512, 16 elsewhere.
+// The size of a tile. Its sums, a row of b and an element of a must fit into 16 vector registers, or 32 with
+// AVX-512.
 constexpr int64_t kMostRows = HWY_MAX_BYTES >= 64 && HWY_TARGET <= HWY_AVX3 ? 8 : 6;
 constexpr int kVectors = 2;
-constexpr int64_t kPanelsTogether = 4;  // are packed, so that several cache lines of a row are read
-constexpr int64_t kFewColumns = 512;    // for which packing rows of a costs more than it gains
+// Panels that are packed together, so that several adjacent cache lines are read from each row of b.
+constexpr int64_t kPanelsTogether = 4;
+// Up to this many columns of b, contiguous rows of a are read in place.
+constexpr int64_t kFewColumns = 512;
 
 int64_t panel_columns() { return kVectors * static_cast<int64_t>(hn::Lanes(Floats())); }
 
-/// Rows of a as tiles read them: `row` apart, or packed, those of one column side by side.
+/// A tile's rows of a: in place, `row` elements apart, or packed, with the elements of a column side by side.
 struct TileRows {
   const float* data;
-  int64_t row;  // 0: packed
+  int64_t row;  // 0 if they are packed
 };
 
-/// Adds the product of kRows rows of a and a packed panel of b to c, or sets c to it.
+/// Multiplies kRows rows of a by a panel of b. The product is added to c if `add`, and stored to c otherwise.
 template <int kRows, bool kPacked>
 HWY_INLINE void add_tile(int64_t depth, const TileRows& rows, const float* HWY_RESTRICT b, float* c,
                          int64_t c_row, bool add) {
@@ -62,7 +67,7 @@ HWY_INLINE void add_tile(int64_t depth, const TileRows& rows, const float* HWY_R
   }
 }
 
-/// The same for 1 to kRows rows.
+/// Calls add_tile for `rows` rows, 1 to kRows.
 template <int kRows>
 HWY_NOINLINE void add_rows(int64_t rows, int64_t depth, const TileRows& a, const float* b, float* c,
                            int64_t c_row, bool add) {
@@ -75,7 +80,7 @@ HWY_NOINLINE void add_rows(int64_t rows, int64_t depth, const TileRows& a, const
   }
 }
 
-/// The same for a panel of which `columns` exist.
+/// add_rows for the last panel, if only `columns` of its columns exist in c.
 void add_part(int64_t rows, int64_t depth, const TileRows& a, const float* b, float* c, int64_t c_row,
               int64_t columns, bool add) {
   constexpr int64_t kMostColumns = kVectors * HWY_MAX_BYTES / sizeof(float);
@@ -85,12 +90,12 @@ void add_part(int64_t rows, int64_t depth, const TileRows& a, const float* b, fl
   for (int64_t r = 0; r < rows; ++r) std::copy_n(tile + r * kMostColumns, columns, c + r * c_row);
 }
 
-/// Tiles of a block of rows, and the first row of one. Their rows differ by at most one.
+/// The number of tiles of a block of rows, and the first row of tile t. Tiles differ by at most one row.
 int64_t tiles_of(int64_t rows) { return (rows + kMostRows - 1) / kMostRows; }
 int64_t tile_begin(int64_t rows, int64_t t) { return t * rows / tiles_of(rows); }
 
-/// Transposes whole squares of kSquare rows of `from`, `row` apart, into those `to_row` apart. Returns how
-/// many columns of them there are.
+/// Transposes kSquare rows of `from`, which are `row` elements apart, into `to`, whose rows are `to_row`
+/// apart. Stops before the last columns that don't fill a square; returns the number of columns done.
 HWY_INLINE int64_t transpose_squares(int64_t columns, const float* from, int64_t row, float* to,
                                      int64_t to_row) {
   int64_t p = 0;
@@ -101,8 +106,7 @@ HWY_INLINE int64_t transpose_squares(int64_t columns, const float* from, int64_t
   return p;
 }
 
-/// Packs `rows` rows, `row` apart, whose elements are `column` apart: those of one column side by side,
-/// columns `to_row` apart.
+/// Packs `rows` rows: to[p * to_row + r] = from[r * row + p * column].
 void interleave(int64_t rows, int64_t depth, const float* from, int64_t row, int64_t column, float* to,
                 int64_t to_row) {
   int64_t r = 0;
@@ -117,7 +121,7 @@ void interleave(int64_t rows, int64_t depth, const float* from, int64_t row, int
   }
 }
 
-/// Packs a block's rows tile by tile: those of one column follow each other.
+/// Packs a block of rows of a, tile by tile. Within a tile, the elements of a column are side by side.
 void pack_rows(int64_t rows, int64_t depth, const float* a, const PackedProduct& s, float* to) {
   const hn::CappedTag<float, 8> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -126,8 +130,7 @@ void pack_rows(int64_t rows, int64_t depth, const float* a, const PackedProduct&
     const float* from = a + i * s.a_row;
     float* tile = to + i * depth;
     int64_t p = 0;
-    if (s.a_row == 1 && count <= lanes &&
-        kMasksMemory) {  // whole vectors, whose ends the next ones overwrite
+    if (s.a_row == 1 && count <= lanes && kMasksMemory) {  // each store overwrites the end of the one before
       const auto present = hn::FirstN(d, static_cast<size_t>(count));
       for (; p * count + lanes <= depth * count; ++p)
         hn::StoreU(masked_load(present, d, from + p * s.a_column), d, tile + p * count);
@@ -136,7 +139,7 @@ void pack_rows(int64_t rows, int64_t depth, const float* a, const PackedProduct&
   }
 }
 
-/// Packs the columns of b panel by panel, each row by row, with zeros for columns that don't exist.
+/// Packs b, panel by panel, each in row-major order. The last panel is filled up with zeros.
 void pack_columns(int64_t depth, const PackedProduct& s, float* to) {
   const Floats d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -160,7 +163,7 @@ void pack_columns(int64_t depth, const PackedProduct& s, float* to) {
   }
 }
 
-/// The rows [i0, i0 + rows) of a product whose columns of b are packed.
+/// Computes the rows [i0, i0 + rows) of c from packed columns of b.
 void multiply_rows(const PackedProduct& s, int64_t i0, int64_t rows, int64_t depth, const float* b, bool add,
                    float* packed) {
   const bool direct = s.a_column == 1 && s.n <= kFewColumns;

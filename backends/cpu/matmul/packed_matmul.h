@@ -18,11 +18,11 @@ struct PackedProduct {
   int64_t c_row;
 };
 
-/// Rows of a, elements of each sum and columns of b that are packed at once; more rows where sums are
-/// shorter. Sums over k are split at multiples of kPackedDepth, so that an element of c has the same bits
-/// whichever rows and columns are multiplied together with it.
+/// The largest block that is packed at once: rows of a (more if k is below kPackedDepth), elements of each
+/// sum, columns of b. Sums over k are always split at multiples of kPackedDepth, so the bits of an element of
+/// c don't depend on which other rows and columns the same thread computes.
 inline constexpr int64_t kPackedRows = 192, kPackedDepth = 256, kPackedColumns = 512;
-/// Columns of a panel, for the vector instructions in use; kPackedColumns is a multiple of them.
+/// The number of columns of a panel, which depends on the vector instructions in use.
 int64_t packed_columns();
 
 /// `threads`: 1 or compute_threads().
