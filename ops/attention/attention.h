@@ -10,14 +10,14 @@ namespace isochron {
 struct AttentionOptions {
   /// Query i sees keys 0 .. i + S - T: the last query sees all of them, as in decoding with a cache.
   bool causal = false;
-  /// The number that scores are multiplied by, finite and > 0; 0: 1 / sqrt(D). Anything else throws
-  /// kInvalidArgument.
+  /// Factor of the scores: finite and > 0, or 0 for 1 / sqrt(D). Anything else throws kInvalidArgument.
   double scale = 0;
   /// (N, S) bool: false hides a key from all queries of its sample (padding). Undefined: none is hidden.
   Tensor key_mask = {};
-  /// Broadcasts to (N, H, T, S). bool: false hides a key from a query. Of the dtype of q: added to the scaled
-  /// scores, with a gradient, as learned biases of relative positions are. Combines with `causal` and
-  /// `key_mask`. With this mask, the scores of all heads are kept in memory: N H T S elements, several times.
+  /// Broadcasts to (N, H, T, S). If it is bool, false hides a key from a query. If it has the dtype of q, it
+  /// is added to the scaled scores, and has a gradient (for example a learned relative position bias).
+  /// Combines with `causal` and `key_mask`. With this mask, the scores of all heads are kept in memory: N H T
+  /// S elements, several times.
   Tensor mask = {};
 };
 
@@ -28,8 +28,7 @@ struct AttentionOptions {
 /// error 2^-9 each). Throws kShapeMismatch, kDtypeMismatch.
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options = {});
 /// The same for a single tensor (N, T, H + 2 K, D) that holds the heads of queries, keys and values in this
-/// order, as one dense layer computes them; nothing is copied. `key_value_heads` 0: the same number as
-/// `heads`.
+/// order (the result of one dense layer); nothing is copied. If `key_value_heads` is 0, it equals `heads`.
 Tensor packed_attention(const Tensor& qkv, int64_t heads, int64_t key_value_heads = 0,
                         const AttentionOptions& options = {});
 

@@ -1,4 +1,4 @@
-// What kernels of attention are told of a call.
+// The description of a call that attention kernels are built from.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@ struct OpCall;
 
 namespace isochron::ops {
 
-/// A checked attention: of one packed tensor or of three.
+/// The checked shape of a call with one packed tensor or with three tensors.
 struct AttentionShape {
   int64_t batch = 0, queries = 0, keys = 0, heads = 0, key_heads = 0, width = 0;
   bool packed = false;

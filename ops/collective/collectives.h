@@ -14,7 +14,7 @@
 
 namespace isochron {
 
-/// Who takes part; null: comm::world().
+/// The ranks that take part; null means comm::world().
 using RankGroup = std::shared_ptr<comm::Group>;
 
 /// The sum over ranks of each tensor, all in one exchange (a bucket). The ranks' values are added in the
@@ -27,14 +27,15 @@ std::vector<Tensor> all_reduce(std::span<const Tensor> tensors, const RankGroup&
 std::vector<Tensor> all_reduce_gradients(std::span<const Tensor> tensors, const RankGroup& group,
                                          bool with_notes);
 Tensor all_reduce(const Tensor& x, const RankGroup& group);
-/// Concatenates the (n, ...) of all ranks to (ranks n, ...), rank 0 first. Any dtype; the gradient is
-/// reduce_scatter's. Throws kShapeMismatch for a scalar.
+/// Concatenates the tensors (n, ...) of all ranks to (ranks n, ...), rank 0 first. Any dtype; the gradient is
+/// computed by reduce_scatter. Throws kShapeMismatch for a scalar.
 Tensor all_gather(const Tensor& x, const RankGroup& group);
-/// (ranks n, ...): the sum over ranks, of which rank r gets rows [r n, (r + 1) n). f32, f64, i64; the
-/// gradient is all_gather's. Throws kShapeMismatch unless the ranks divide the rows, kDtypeMismatch.
+/// Sums x (ranks n, ...) over ranks; rank r gets rows [r n, (r + 1) n) of the sum. f32, f64, i64; the
+/// gradient is computed by all_gather. Throws kShapeMismatch unless the number of rows is divisible by the
+/// number of ranks, kDtypeMismatch.
 Tensor reduce_scatter(const Tensor& x, const RankGroup& group);
-/// The tensor of rank `root`, on every rank. Any dtype; the gradient is the sum of all ranks' gradients on
-/// `root` and zero on the other ranks. Throws kInvalidArgument if there is no such rank.
+/// Returns the tensor of rank `root` on every rank. Any dtype; the gradient is the sum of all ranks'
+/// gradients on `root` and zero on the other ranks. Throws kInvalidArgument if there is no such rank.
 Tensor broadcast(const Tensor& x, int root, const RankGroup& group);
 
 }  // namespace isochron

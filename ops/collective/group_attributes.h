@@ -1,4 +1,4 @@
-// What nodes of collective ops hold: their group, and a sum in flight.
+// Attributes of the nodes of collective ops: the group, and a sum in progress.
 #pragma once
 
 #include <span>
@@ -19,7 +19,7 @@ struct GroupAttribute final : graph::AttributeObject {
   const RankGroup group;
 };
 comm::Group& group_of(const graph::Attributes& attributes);
-/// Of an all_reduce's attributes.
+/// What an all_reduce with these attributes sums.
 PackedSum::Content content_of(const graph::Attributes& attributes);
 
 /// The sum that an `all_reduce_start` and its `all_reduce_wait` share: one run at a time.

@@ -1,5 +1,5 @@
-// Several tensors, packed into one range of memory and summed over ranks in one exchange; where asked for,
-// the ranks' notes (comm/group/rank_notes.h) go with them.
+// Packs several tensors into one range of memory and sums them over ranks in one exchange. On request the
+// exchange also carries the ranks' notes (comm/group/rank_notes.h).
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace isochron::ops {
 
-/// Of dtypes and shapes, for comm::Collective::describe.
+/// A hash of dtypes and shapes, for comm::Collective::describe.
 uint64_t hash_of(std::span<const TensorSpec> tensors);
 
 class PackedSum {
@@ -27,21 +27,21 @@ class PackedSum {
   PackedSum(const PackedSum&) = delete;
   PackedSum& operator=(const PackedSum&) = delete;
 
-  /// Of the range, and of what the exchange works in; 0 in a group of one rank.
+  /// The sizes of the packed range and of the exchange's scratch memory; both are 0 in a group of one rank.
   size_t range_bytes() const { return group_->size() == 1 ? 0 : align_up(packed_, kAlignment); }
   size_t scratch_bytes() const { return group_->size() == 1 ? 0 : sum_->scratch_bytes(); }
-  /// Of each tensor in the range: a multiple of 64.
+  /// The offset of each tensor in the range: a multiple of 64.
   const std::vector<size_t>& offsets() const { return offsets_; }
 
   enum class Begin { kNow, kWhenFinished };
   /// Packs the tensors that aren't in the range yet. The exchange is then run by the group's thread (kNow) or
-  /// by the caller of `finish` (kWhenFinished); until `finish` returns, both memory ranges belong to it.
-  /// Throws kCommunication if an error kept `finish` from being called for the previous start.
+  /// by the caller of `finish` (kWhenFinished). `range` and `scratch` must not be touched until `finish`
+  /// returns. Throws kCommunication if an error kept `finish` from being called for the previous start.
   void start(std::byte* const* tensors, std::byte* range, std::byte* scratch, Begin begin);
   /// Waits for the exchange, and unpacks the sums that aren't meant to stay in the range.
   void finish(std::byte* const* sums);
-  /// For the case that an error kept `finish` from being called: returns once nothing uses the memory any
-  /// more (see Group::abandon). Call it before that memory is freed.
+  /// Call this instead of `finish` after an error, before the memory is freed. It returns once nothing uses
+  /// the memory any more (see Group::abandon).
   void abandon();
 
  private:
@@ -51,11 +51,11 @@ class PackedSum {
 
   std::shared_ptr<comm::Group> group_;
   std::vector<size_t> bytes_;
-  std::vector<std::byte*> places_;  // of each tensor
+  std::vector<std::byte*> places_;  // addresses; for a group of one, of the inputs
   std::vector<size_t> offsets_;
   std::vector<std::pair<size_t, size_t>> gaps_;  // between tensors: first byte, bytes
-  std::optional<size_t> notes_;                  // where they begin in the range
-  std::byte* range_ = nullptr;                   // of the newest start
+  std::optional<size_t> notes_;                  // offset of the notes in the range
+  std::byte* range_ = nullptr;                   // argument of the latest start
   bool in_flight_ = false;
   size_t packed_ = 0;  // bytes, with the gaps
   std::optional<comm::TreeSum> sum_;

@@ -7,19 +7,19 @@
 
 namespace isochron::ops {
 
-/// Of `while_loop`: inputs [state..., captured...]; sub-graph inputs [iteration, state..., captured...];
-/// outputs [state..., iterations, a stack of each state if bounded].
+/// The number of states of a `while_loop`. Its tensors: inputs [state..., captured...]; sub-graph inputs
+/// [iteration, state..., captured...]; outputs [state..., iterations, a stack of each state if bounded].
 inline size_t while_states(const graph::Attributes& attributes) {
   return static_cast<size_t>(attributes.get<int64_t>("states"));
 }
-/// The most iterations; -1: any number.
+/// The maximum number of iterations; -1 means no bound.
 inline int64_t while_bound(const graph::Attributes& attributes) {
   return attributes.get<int64_t>("max_iterations");
 }
 
-/// Of `scan`. Inputs [state..., sequences..., captured...]; the body's [index, state..., slices...,
-/// captured...] and outputs [state..., outputs...]; the op's outputs [state..., stacked outputs..., the
-/// states before each step, stacked...].
+/// The tensors of `scan`: inputs [state..., sequences..., captured...]; outputs [state..., stacked
+/// outputs..., the stacked states before each step...]. The body has inputs [index, state..., slices...,
+/// captured...] and outputs [state..., outputs...].
 struct ScanLayout {
   explicit ScanLayout(const graph::Attributes& attributes)
       : body(attributes.object<graph::SubGraph>("body")),
@@ -41,7 +41,7 @@ struct ScanLayout {
   bool reverse;
 };
 
-/// A row of a sequence.
+/// The spec of one row of a sequence.
 inline TensorSpec slice_spec(const TensorSpec& sequence) {
   return {sequence.dtype, Shape(sequence.shape.span().subspan(1))};
 }

@@ -22,7 +22,7 @@ using ScanBody = std::function<ScanStep(std::span<const Tensor> state, std::span
 struct ScanOptions {
   /// Runs from the last row to the first; output t still belongs to row t.
   bool reverse = false;
-  /// The number of steps; -1: the sequences' leading extent. Needed where there are no sequences.
+  /// The number of steps; -1 means the leading extent of the sequences. Required if there are no sequences.
   int64_t steps = -1;
 };
 

@@ -50,21 +50,20 @@ struct ConvolutionTransposeOptions {
   Padding padding = Padding::valid();
   Dims dilation = {};
   int64_t groups = 1;
-  /// The number of elements added after the last output along each axis, smaller than the stride; empty:
-  /// none. Not with `same` padding.
+  /// The number of elements added after the last output along each axis, smaller than the stride; empty means
+  /// none. Not allowed with `same` padding.
   Dims output_padding = {};
-  /// The result's spatial extents, instead of output_padding; empty: the rule below.
+  /// The result's spatial extents, as an alternative to output_padding; empty means the rule below.
   Dims output_size = {};
 };
 
 /// The transpose of `convolution` as a linear map: x has the shape of a convolution's result, and the result
-/// has the shape of its input. x: (N, spatial..., C), kernel: (spatial..., O / groups, C) (Keras' layout;
-/// PyTorch's (C, O / groups, spatial...) with its axes reversed in groups: permute by (2..., 1, 0)), bias:
-/// (O) or undefined; result (N, spatial..., O). An extent `e` becomes (e - 1) stride + (window - 1) dilation
-/// + 1 - before - after + output_padding (PyTorch's rule); with `same` padding it becomes e stride (Keras'
-/// rule). Keras' `valid` with a stride larger than the window corresponds to output_padding = stride -
-/// window. Throws kShapeMismatch, kDtypeMismatch, kInvalidArgument, kUnsupported for strides and window
-/// reaches beyond 2^24.
+/// has the shape of its input. x: (N, spatial..., C), kernel: (spatial..., O / groups, C) as in Keras (to
+/// convert PyTorch's (C, O / groups, spatial...), transpose by (2..., 1, 0)), bias: (O) or undefined; result
+/// (N, spatial..., O). An extent e becomes (e - 1) stride + (window - 1) dilation + 1 - before - after +
+/// output_padding (PyTorch's rule); with `same` padding it becomes e stride (Keras' rule). Keras' `valid`
+/// with a stride larger than the window corresponds to output_padding = stride - window. Throws
+/// kShapeMismatch, kDtypeMismatch, kInvalidArgument, kUnsupported for strides and window spans beyond 2^24.
 Tensor convolution_transpose(const Tensor& x, const Tensor& kernel, const Tensor& bias,
                              const ConvolutionTransposeOptions& options = {});
 /// The same for a given number of spatial axes.

@@ -1,4 +1,4 @@
-// What kernels of convolution are told of a call.
+// The description of a call that convolution kernels are built from.
 #pragma once
 
 #include "isochron/ops/convolution/window.h"
@@ -9,7 +9,8 @@ struct OpCall;
 
 namespace isochron::ops {
 
-/// A checked convolution: its window as seen by the forward op, whichever of its gradients is computed.
+/// The checked shape of a convolution. The window is always that of the forward op, also for calls that
+/// compute a gradient.
 struct ConvolutionShape : SlidingWindow {
   int64_t batch = 0;
   int64_t channels = 0;

@@ -8,8 +8,8 @@
 namespace isochron {
 
 /// The padding around the image: none (`valid`); enough for ceil(extent / stride) outputs (`same`,
-/// TensorFlow's rule: an odd element is added at the end); enough at the start that no output sees a later
-/// element (`causal`, along one axis only); or given numbers of elements.
+/// TensorFlow's rule: if their number is odd, the extra element goes to the end); enough at the start that no
+/// output depends on later elements (`causal`, one axis only); or explicit numbers of elements.
 class Padding {
  public:
   static Padding valid() { return Padding(Kind::kValid, {}); }
@@ -21,8 +21,8 @@ class Padding {
   requires(sizeof...(Numbers) >= 2) static Padding explicitly(Numbers... numbers) {
     return explicitly(Dims{static_cast<int64_t>(numbers)...});
   }
-  /// {before, after} of each spatial axis in turn, for images of `extents`. Throws kInvalidArgument where
-  /// the lists differ in length or numbers are out of range, and for `causal` along more than one axis;
+  /// {before, after} of each spatial axis in turn, for images of `extents`. Throws kInvalidArgument if the
+  /// lists differ in length, a number is out of range, or `causal` padding is used with more than one axis;
   /// kUnsupported for a window that reaches too far.
   Dims resolve(const Dims& extents, const Dims& window, const Dims& stride, const Dims& dilation) const;
   bool is_same() const { return kind_ == Kind::kSame; }

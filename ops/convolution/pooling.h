@@ -17,7 +17,7 @@ struct PoolingOptions {
   bool count_padding = false;
 };
 
-/// x: (N, spatial..., C), window: an extent per spatial axis; result (N, spatial..., C). The maximum of a
+/// x: (N, spatial..., C), window: one extent per spatial axis; result (N, spatial..., C). The maximum of a
 /// window with a NaN is NaN. The gradient goes to the largest element, on a tie to the first of them (as in
 /// TensorFlow and PyTorch). Throws kShapeMismatch, kDtypeMismatch, kInvalidArgument, kUnsupported for windows
 /// of more than 2^24 elements, along one axis or in total.
@@ -35,14 +35,13 @@ Tensor average_pool3d(const Tensor& x, const Dims& window, const PoolingOptions&
 /// elements.
 Tensor global_average_pool(const Tensor& x, bool keep_dims = false);
 Tensor global_max_pool(const Tensor& x, bool keep_dims = false);
-/// The mean and the largest element of windows that cover the image evenly, so that the result is
-/// (N, size..., C): that of output i along an axis of E elements, of S outputs, runs from floor(i E / S) up
-/// to ceil((i + 1) E / S), as in PyTorch. Windows overlap unless S divides E; S may be above E. An entry of
-/// -1 keeps the axis as it is. The average also takes 16-bit floats: it is `resize` with
-/// `Interpolation::kArea`. Maxima, their gradients and those of NaN are as for `max_pool`. Throws
-/// kShapeMismatch for an image without spatial axes and unless `size` has an entry for each (max: 1 to 3 of
-/// them), kInvalidArgument for an empty axis and for a size below 1 that isn't -1, kDtypeMismatch,
-/// kUnsupported for extents above 2^24.
+/// The mean and the largest element of windows that cover the image evenly; result (N, size..., C). On an
+/// axis with E elements and S outputs, the window of output i is [floor(i E / S), ceil((i + 1) E / S)), as in
+/// PyTorch. Windows overlap unless S divides E; S may exceed E. An entry of -1 in `size` leaves that axis
+/// unchanged. The average also takes 16-bit floats: it is `resize` with `Interpolation::kArea`.
+/// adaptive_max_pool treats ties and NaN like `max_pool`. Throws kShapeMismatch if x has no spatial axis (for
+/// the maximum: not 1 to 3 of them) or `size` doesn't have one entry per spatial axis, kInvalidArgument for
+/// an empty axis and for a size below 1 other than -1, kDtypeMismatch, kUnsupported for extents above 2^24.
 Tensor adaptive_average_pool(const Tensor& x, const Dims& size);
 Tensor adaptive_max_pool(const Tensor& x, const Dims& size);
 

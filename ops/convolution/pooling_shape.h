@@ -1,4 +1,4 @@
-// What kernels of pooling are told of a call.
+// The description of a call that pooling kernels are built from.
 #pragma once
 
 #include "isochron/ops/convolution/window.h"
@@ -9,7 +9,7 @@ struct OpCall;
 
 namespace isochron::ops {
 
-/// A checked pooling; its window as seen by the forward op.
+/// The checked shape of a pooling call. The window is always that of the forward op.
 struct PoolingShape : SlidingWindow {
   int64_t batch = 0;
   int64_t channels = 0;
@@ -21,8 +21,8 @@ struct PoolingShape : SlidingWindow {
 ///   kMaxSelect        inputs x, positions;   output y: the elements at `positions`
 ///   kAverage          input x;               output y
 ///   kAverageGradient  input dy;              output dx
-/// `positions` (u8, i32 where a window has more than 256 elements) counts the elements of a window,
-/// row-major.
+/// `positions` holds the row-major position of an element in its window, as u8, or as i32 if a window has
+/// more than 256 elements.
 enum class Pooling { kMax, kMaxGradient, kMaxSelect, kAverage, kAverageGradient };
 /// The shape of a call of the op for `pooling`. Throws the errors of its shape rule.
 PoolingShape pooling_shape(Pooling pooling, const graph::OpCall& call);

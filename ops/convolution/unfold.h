@@ -1,4 +1,4 @@
-// The windows of images as rows (im2col), for what convolution and pooling don't compute.
+// Copies the windows of images into rows (im2col), for computations that convolution and pooling don't offer.
 #pragma once
 
 #include "isochron/core/tensor/tensor.h"
@@ -14,11 +14,12 @@ struct UnfoldOptions {
   Dims dilation = {};
 };
 
-/// The elements under each window: x (N, spatial..., C) to (N, spatial..., K), where K = window[0] ... C; the
-/// channels of a window's element lie side by side, the elements in row-major order. Hence
-/// matmul(unfold(x, window), reshape(kernel, {-1, O})) is the convolution with `kernel`, (window..., C, O).
-/// Any dtype. The gradient of an element is the sum over the windows that hold it. An axis takes as many
-/// slices as its window has elements. Throws kShapeMismatch, kInvalidArgument, kUnsupported as `convolution`.
+/// Returns the elements under each window: x (N, spatial..., C) to (N, spatial..., K), where K is the product
+/// of the window's extents and C. The positions of a window are in row-major order, the channels of a
+/// position side by side. Hence matmul(unfold(x, window), reshape(kernel, {-1, O})) is the convolution with
+/// `kernel`, (window..., C, O). Any dtype. The gradient of an element is the sum over the windows that
+/// contain it. Each axis is computed by as many slices as its window has elements. Throws kShapeMismatch,
+/// kInvalidArgument, kUnsupported as `convolution`.
 Tensor unfold(const Tensor& x, const Dims& window, const UnfoldOptions& options = {});
 
 }  // namespace isochron

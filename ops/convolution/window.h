@@ -12,8 +12,8 @@ namespace isochron {
 
 inline constexpr int kMaxWindowAxes = 3;
 /// Upper limits, so that kernels whose running time depends on these numbers terminate. Windows, strides and
-/// dilations are below kMaxWindowNumber. A window spans at most kMaxWindowReach elements, dilation included,
-/// and its padding has at most as many on either side.
+/// dilations are below kMaxWindowNumber. A window, including its dilation, spans at most kMaxWindowReach
+/// elements, and so does the padding on either side.
 inline constexpr int64_t kMaxWindowNumber = int64_t{1} << 30;
 inline constexpr int64_t kMaxWindowReach = int64_t{1} << 24;
 
@@ -39,41 +39,41 @@ struct WindowAxis {
     const int64_t at = i + before - k * dilation;
     return at >= 0 && at % stride == 0 && at / stride < output ? at / stride : -1;
   }
-  /// Input elements under one window, from its first to its last.
+  /// The number of input elements that one window spans, gaps included.
   int64_t reach() const { return (window - 1) * dilation + 1; }
-  /// The outputs from first_whole() up to whole_end() have their whole window inside the input.
+  /// The windows of outputs [first_whole(), whole_end()) lie completely inside the input.
   int64_t first_whole() const { return (before + stride - 1) / stride; }
   int64_t whole_end() const {
     const int64_t last =
-        input + before - reach();  // where a whole window may begin, counted from the padding
+        input + before - reach();  // last start of a whole window, counted from the start of the padding
     return last < 0 ? 0 : std::min(output, last / stride + 1);
   }
-  /// Window elements [begin, end).
+  /// A range of window elements, [begin, end).
   struct Part {
     int64_t begin;
     int64_t end;
   };
-  /// Those of output `o` that lie inside the input.
+  /// The elements of the window of output `o` that lie inside the input.
   Part sources(int64_t o) const {
     const int64_t first = o * stride - before;
     const int64_t end = std::min(window, steps(input - 1 - first) + 1);
     return {std::min(first >= 0 ? 0 : steps(dilation - 1 - first), end), end};
   }
-  /// Includes all window elements that lie on input `i` for some output.
+  /// A range that contains all window elements that lie on input `i` for some output.
   Part targets(int64_t i) const {
     const int64_t end = std::min(window, steps(i + before) + 1);
     const int64_t beyond =
-        i + before - (output - 1) * stride;  // the last output's first element lies so far before
+        i + before - (output - 1) * stride;  // distance of i from the start of the last window
     return {std::min(beyond <= 0 ? 0 : steps(beyond + dilation - 1), end), end};
   }
-  /// Elements of the window of output `o` that lie inside the input.
+  /// The number of elements in sources(o).
   int64_t inside(int64_t o) const {
     const Part part = sources(o);
     return part.end - part.begin;
   }
 
  private:
-  /// distance / dilation, rounded down; -1 for a negative one.
+  /// distance / dilation, rounded down; -1 if the distance is negative.
   int64_t steps(int64_t distance) const {
     if (distance < 0) return -1;
     return dilation == 1 ? distance : distance / dilation;
@@ -83,12 +83,12 @@ struct WindowAxis {
 /// A checked window over three axes, so that one kernel also serves calls with fewer axes: missing axes are
 /// leading ones and have extent 1. A pixel is one position along all three axes, counted row-major.
 struct SlidingWindow {
-  int axes = 0;  // that the call has
+  int axes = 0;  // spatial axes of the call
   WindowAxis depth;
   WindowAxis height;
   WindowAxis width;
 
-  /// One axis or two: all of it in height and width.
+  /// Whether the call has one or two axes, so that depth has extent 1.
   bool planar() const { return axes <= 2; }
   int64_t input_pixels() const { return depth.input * height.input * width.input; }
   int64_t output_pixels() const { return depth.output * height.output * width.output; }
@@ -98,12 +98,12 @@ struct SlidingWindow {
   /// (batch, spatial..., channels) of the result.
   Shape output_shape(int64_t batch, int64_t channels) const;
 
-  /// Elements that each_source visits.
+  /// The number of elements that each_source visits.
   int64_t inside(int64_t row, int64_t column) const {
     return depth.inside(row / height.output) * height.inside(row % height.output) * width.inside(column);
   }
-  /// Calls visit(input pixel, window element) for the elements of the window of an output pixel that lie
-  /// inside the image, in order. `row` counts the output's rows: its depth and height.
+  /// Calls visit(input pixel, window element) for each element of an output pixel's window that lies inside
+  /// the image, in order. `row` is the index over the output's depth and height.
   template <typename Visit>
   void each_source(int64_t row, int64_t column, Visit visit) const {
     const int64_t od = row / height.output;
@@ -121,8 +121,8 @@ struct SlidingWindow {
       }
     }
   }
-  /// Calls visit(output pixel, window element) for the outputs whose window meets an input pixel. `row`
-  /// counts the input's rows.
+  /// Calls visit(output pixel, window element) for the outputs whose windows contain an input pixel. `row` is
+  /// the index over the input's depth and height.
   template <typename Visit>
   void each_target(int64_t row, int64_t column, Visit visit) const {
     const int64_t id = row / height.input;
@@ -145,19 +145,19 @@ struct SlidingWindow {
   }
 };
 
-/// The window of a call on images `x`, (N, spatial..., C). `window`, `stride`, `dilation`: one number a
-/// spatial axis; `padding`: {before, after} of each in turn. Throws kShapeMismatch unless there are 1 to 3
-/// spatial axes, kInvalidArgument for lists of another length or numbers out of range, kUnsupported for a
-/// window that reaches too far, kShapeMismatch where it exceeds the padded input.
+/// The window of a call on images `x`, (N, spatial..., C). `window`, `stride`, `dilation`: one number per
+/// spatial axis; `padding`: {before, after} of each axis in turn. Throws kShapeMismatch unless there are 1 to
+/// 3 spatial axes, kInvalidArgument for lists of another length or numbers out of range, kUnsupported for a
+/// window that spans too many elements, kShapeMismatch if it exceeds the padded input.
 SlidingWindow sliding_window(std::string_view where, const Dims& x, const Dims& window, const Dims& stride,
                              const Dims& dilation, const Dims& padding);
 
 /// The spatial extents of (N, spatial..., C).
 Dims spatial_extents(const Dims& x);
-/// `numbers`, or a one for each of `axes` where it is empty.
+/// `numbers`, or, if it is empty, a list of `axes` ones.
 Dims ones_if_empty(const Dims& numbers, int axes);
-/// Throws kShapeMismatch naming `where` unless `shape` is (N, spatial..., C) with `axes` spatial axes; with
-/// any of 1 to 3 where `axes` is 0.
+/// Throws kShapeMismatch naming `where` unless `shape` is (N, spatial..., C) with `axes` spatial axes (1 to 3
+/// if `axes` is 0).
 void require_image(std::string_view where, const Shape& shape, int axes);
 
 }  // namespace ops

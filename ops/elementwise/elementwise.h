@@ -1,9 +1,10 @@
 // Elementwise functions. Shapes broadcast by NumPy's rule; operands must have the same dtype (no implicit
 // promotion). Floats are computed in their own precision (16-bit ones in f32, rounded once per op); integers
 // wrap. `/`, `fmod` and `pow` take floats only. docs/ops.md lists the largest error of each function, as
-// ops/elementwise/element_accuracy.cc states it. `pow`, `fmod`, `atan2`, `tan`, the inverse and
-// hyperbolic functions and `lgamma` are the C library's on the CPU, one number at a time; all others run on
-// vectors. NaN and infinity propagate as in the C library; subnormals may be flushed to zero.
+// ops/elementwise/element_accuracy.cc states it. On the CPU, `pow`, `fmod`, `atan2`, `tan`, the inverse
+// trigonometric functions, the hyperbolic functions except `tanh`, and `lgamma` call the C library for one
+// number at a time; all others are vectorized. NaN and infinity propagate as in the C library; subnormals may
+// be flushed to zero.
 #pragma once
 
 #include <optional>
@@ -21,8 +22,8 @@ Tensor div(const Tensor& a, const Tensor& b);
 Tensor pow(const Tensor& a, const Tensor& b);
 /// Remainder with the sign of the dividend (C's fmod).
 Tensor fmod(const Tensor& a, const Tensor& b);
-/// Remainder with the sign of the divisor (Python's %), and the quotient that goes with it, floor(a / b).
-/// Floats only. The quotient may be off by one where a / b rounds up to an integer.
+/// Remainder with the sign of the divisor (Python's %), and the matching quotient, floor(a / b). Floats only.
+/// The quotient may be off by one where a / b rounds up to an integer.
 Tensor remainder(const Tensor& a, const Tensor& b);
 Tensor floor_divide(const Tensor& a, const Tensor& b);
 /// NaN if either operand is NaN. If a == b, each operand gets half of the gradient.
@@ -53,16 +54,16 @@ Tensor is_finite(const Tensor& x);
 
 /// condition ? a : b, elementwise; `condition` is bool.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
-/// x with `value` wherever `mask`, which is bool and broadcasts to x, is true. Throws kShapeMismatch for a
-/// mask that would enlarge x, kDtypeMismatch or kOutOfRange for a value that x's dtype can't represent. In
-/// f16, -1e9 is such a value; -infinity isn't.
+/// x with `value` wherever `mask` is true. The mask is bool and broadcasts to x. Throws kShapeMismatch if the
+/// mask doesn't broadcast to x's shape, kDtypeMismatch or kOutOfRange for a value that x's dtype can't
+/// represent. In f16, -1e9 is such a value; -infinity isn't.
 Tensor masked_fill(const Tensor& x, const Tensor& mask, double value);
 /// min(max(x, low), high) (PyTorch's clamp); the gradient passes where low <= x <= high, at the bounds too.
 /// With numbers, throws kInvalidArgument where low > high.
 Tensor clip(const Tensor& x, const Tensor& low, const Tensor& high);
 Tensor clip(const Tensor& x, double low, double high);
-/// x with `nan` in place of NaN, and the largest finite numbers of the dtype in place of infinities unless
-/// others are given. The gradient there is 0. Floats only.
+/// Replaces NaN by `nan`, and infinities by the given numbers or else by the dtype's largest and smallest
+/// finite ones. Replaced elements have gradient 0. Floats only.
 Tensor nan_to_num(const Tensor& x, double nan = 0, std::optional<double> positive_infinity = {},
                   std::optional<double> negative_infinity = {});
 
@@ -77,7 +78,7 @@ Tensor exp(const Tensor& x);
 Tensor expm1(const Tensor& x);
 Tensor log(const Tensor& x);
 Tensor log1p(const Tensor& x);
-/// log(x) times a number: powers of the base may be off by one unit in the last place.
+/// log(x) times a constant, so results for powers of the base may be off by one unit in the last place.
 Tensor log2(const Tensor& x);
 Tensor log10(const Tensor& x);
 Tensor sin(const Tensor& x);
@@ -96,10 +97,11 @@ Tensor sigmoid(const Tensor& x);
 /// log(x / (1 - x)), the inverse of sigmoid; infinite at 0 and 1, NaN outside.
 Tensor logit(const Tensor& x);
 Tensor erf(const Tensor& x);
-/// The logarithm of the absolute value of the gamma function, and its derivative (PyTorch's digamma). Errors
-/// of `lgamma`: 7 ULP, on a device also absolute ones near its zeros below -2; of `digamma`: 8 epsilon,
-/// absolute below 1 and relative above, for x > 0; for x < 0 also that of pi / tan(pi x). `digamma` is
-/// -infinity at 0 and the negative integers. Both are differentiable any number of times.
+/// The logarithm of the absolute value of the gamma function, and its derivative (PyTorch's digamma). The
+/// error of `lgamma` is at most 7 ULP, on a device plus an absolute error near its zeros below -2. The error
+/// of `digamma` for x > 0 is at most 8 epsilon, absolute if the result is below 1 and relative otherwise; for
+/// x < 0 the error of pi / tan(pi x) adds to it. `digamma` is -infinity at 0 and the negative integers. Both
+/// are differentiable any number of times.
 Tensor lgamma(const Tensor& x);
 Tensor digamma(const Tensor& x);
 Tensor floor(const Tensor& x);
@@ -135,9 +137,9 @@ Tensor stop_gradient(const Tensor& x);
 Tensor full_precision(const Tensor& x);
 
 /// A number is converted to the tensor's dtype. Throws kDtypeMismatch if an integer dtype would drop its
-/// fraction, and kOutOfRange if the dtype can't represent it: if it is beyond an integer dtype, or finite but
-/// would be infinite. With a number beyond the normal numbers of f16 or bf16, operators and comparisons
-/// compute in f32 instead, and round the result: x / 1e5, x + 1e-8.
+/// fraction, and kOutOfRange if the dtype can't represent it: if it is outside the range of an integer dtype,
+/// or finite but infinite after conversion. If the number isn't a normal number in f16 or bf16, operators and
+/// comparisons compute in f32 instead and round the result, as in x / 1e5 and x + 1e-8.
 #define ISOCHRON_OPERATOR(symbol, function)                 \
   Tensor operator symbol(const Tensor& a, const Tensor& b); \
   Tensor operator symbol(const Tensor& a, double b);        \
@@ -152,7 +154,8 @@ ISOCHRON_OPERATOR(>, greater)
 ISOCHRON_OPERATOR(>=, greater_equal)
 #undef ISOCHRON_OPERATOR
 Tensor operator-(const Tensor& x);
-/// `a += b` is `a = a + b`: the handle refers to the new tensor, and what other handles refer to stays.
+/// `a += b` is `a = a + b`: the handle `a` refers to the new tensor, and other handles still refer to the old
+/// one.
 #define ISOCHRON_ASSIGNMENT(symbol)                                                        \
   inline Tensor& operator symbol##=(Tensor& a, const Tensor& b) { return a = a symbol b; } \
   inline Tensor& operator symbol##=(Tensor& a, double b) { return a = a symbol b; }

@@ -29,18 +29,18 @@ struct Float8Gradient {
 /// summed and scaled back. The scale is delayed: it comes from the largest entry of the history except the
 /// newest one, or from the newest one if there is no other. It is the smallest power of two by which that
 /// amax must be divided to fit the format. The newest entry must be the tensor's own amax (float8_history).
-/// Relative error of an operand up to 2^-4, and more below 2^-6 times its scale. Sums are in f32, except on a
-/// device that multiplies in 8 bits: Hopper's tensor cores add with a mantissa of 13 bits, so a sum may be
-/// off by 2^-12 times the sum of its products' magnitudes. x: f32 (..., M, K), kernel: f32 (K, N); under
-/// mixed precision x is first stored in 16 bits.
+/// Rounding changes an operand by at most 2^-4 of its value, or more if it is below 2^-6 times its scale.
+/// Sums are in f32, except on a device that multiplies in 8 bits: Hopper's tensor cores add with a mantissa
+/// of 13 bits, so a sum may be off by 2^-12 times the sum of its products' magnitudes. x: f32 (..., M, K),
+/// kernel: f32 (K, N); under mixed precision x is first stored in 16 bits.
 ///
 /// The gradient passes through the rounding unchanged (straight-through). Both gradients are products of the
-/// same kind with the incoming gradient in E5M2 (5 bits of exponent, 2 of mantissa; at most 57,344), scaled
+/// same kind, with the incoming gradient in E5M2 (5 bits of exponent, 2 of mantissa; at most 57,344), scaled
 /// as `gradient` says. Not differentiable twice.
 ///
 /// Throws kShapeMismatch, kDtypeMismatch for dtypes other than f32, and kInvalidArgument if `gradient.grows`
 /// is set without a history; a second gradient throws kUnsupported. Sources: Micikevicius et al., "FP8
-/// Formats for Deep Learning" (2022); NVIDIA Transformer Engine's delayed scaling, but for scales that are
+/// Formats for Deep Learning" (2022); NVIDIA Transformer Engine's delayed scaling, but with scales that are
 /// powers of two.
 Tensor matmul_float8(const Tensor& x, const Tensor& kernel, const Tensor& x_history,
                      const Tensor& kernel_history, const Float8Gradient& gradient);

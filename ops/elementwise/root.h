@@ -1,4 +1,4 @@
-// The square root for lengths and deviations, which have a gradient where they are 0.
+// A square root whose gradient at 0 is 0, for norms and standard deviations.
 #pragma once
 
 #include "isochron/ops/elementwise/elementwise.h"
@@ -6,7 +6,7 @@
 
 namespace isochron::ops {
 
-/// The square root of x >= 0. Its gradient at 0 is 0; that of `sqrt` is infinite.
+/// The square root of x >= 0. Its gradient at 0 is 0; the gradient of `sqrt` is infinite there.
 inline Tensor root(const Tensor& x) {
   const Tensor zero = equal(x, scalar(0, x.dtype()));
   return where(zero, scalar(0, x.dtype()), sqrt(where(zero, scalar(1, x.dtype()), x)));

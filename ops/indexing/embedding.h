@@ -1,5 +1,5 @@
-// Looks up rows of a table by index, either one row per index or one reduced row per bag of indices; this is
-// what nn/layers/embedding.h computes.
+// Looks up rows of a table by index, either one row per index or one reduced row per bag of indices. The
+// layers in nn/layers/embedding.h call these functions.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@
 namespace isochron {
 
 struct LookupOptions {
-  /// The index of the padding row, which fills up short sequences: it gets no gradient, and bags ignore it. A
-  /// negative index counts from the end, as in PyTorch.
+  /// The index of the row that pads short sequences: the row gets no gradient, and bags ignore it. A negative
+  /// index counts from the end, as in PyTorch.
   std::optional<int64_t> padding_idx = {};
-  /// The table's gradient is row-sparse, and optimizers need to update only the rows that a step reads
-  /// (optim/optimizer.h says what that changes). As PyTorch's option.
+  /// Makes the table's gradient row-sparse, like PyTorch's option of this name: optimizers then update only
+  /// the rows that a step reads (optim/optimizer.h describes the differences).
   bool sparse = false;
 };
 
@@ -31,14 +31,15 @@ struct BagOptions {
   bool include_last_offset = false;
 };
 
-/// The rows of `table` (V, D), floating, at the indices of each bag, reduced to one row: (B, D). An empty bag
-/// gives zeros. Without offsets, the bags are the rows of `indices` (B, L). With `offsets` (B), i32 or i64,
-/// ascending from 0, `indices` is (N) and bag b goes from offsets[b] to the next offset, the last bag to the
-/// end. `weights`, of the table's dtype and the shape of `indices`, multiply the rows of a sum; undefined: no
-/// weights. Sums are in the order of the indices, in f32 for 16-bit floats. The maximum is the first of equal
-/// elements; NaN counts as the largest. Unlike `gather` followed by a reduction, the rows aren't copied
-/// first. Throws kShapeMismatch, kDtypeMismatch, kInvalidArgument (weights if the mode isn't kSum, sparse if
-/// it is kMax), kOutOfRange (padding_idx; when it runs, an index or an offset, naming its position).
+/// Reduces the rows of `table` at the indices of each bag to one row. table: floating (V, D), result (B, D).
+/// An empty bag gives zeros. Without offsets, the bags are the rows of `indices` (B, L). With `offsets` (B),
+/// i32 or i64, ascending from 0, `indices` is (N) and bag b goes from offsets[b] to the next offset, the last
+/// bag to the end. `weights`, with the table's dtype and the shape of `indices`, multiply the rows before
+/// they are summed; they may be undefined. Rows are added in the order of the indices, 16-bit floats in f32.
+/// The gradient of a maximum goes to the first of equal elements; NaN counts as the largest. Unlike `gather`
+/// followed by a reduction, the rows aren't copied first. Throws kShapeMismatch, kDtypeMismatch,
+/// kInvalidArgument (weights with another mode than kSum, sparse with kMax), kOutOfRange (padding_idx; at run
+/// time an index or an offset, whose position the error names).
 Tensor embedding_bag(const Tensor& table, const Tensor& indices, const BagOptions& options = {},
                      const Tensor& weights = {});
 Tensor embedding_bag(const Tensor& table, const Tensor& indices, const Tensor& offsets,

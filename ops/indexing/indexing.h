@@ -1,4 +1,4 @@
-// Ops whose elements are found by index: gather and its reverse, one-hot, arg-max.
+// Ops that select elements by index: gather and scatter, one-hot, arg-max.
 #pragma once
 
 #include "isochron/core/tensor/tensor.h"
@@ -20,19 +20,20 @@ Tensor scatter_add(const Tensor& updates, const Tensor& indices, int64_t extent,
 /// errors of `gather`.
 Tensor scatter_add(const Tensor& base, const Tensor& indices, const Tensor& updates, int64_t axis = 0);
 /// Returns `base` with its slices at `indices` along `axis` replaced by `updates` (PyTorch's index_copy, for
-/// indices of any shape); if an index occurs more than once, the last of its updates stays. Any dtype. Costs
-/// O(updates) instead of O(base) where the base isn't needed afterwards, as in `v.assign(scatter(v, indices,
-/// updates))` of a captured step. Shapes and errors as `scatter_add`.
+/// indices of any shape); if an index occurs more than once, its last update wins. Any dtype. Costs
+/// O(updates) instead of O(base) if nothing reads the base afterwards, as in `v.assign(scatter(v, indices,
+/// updates))` in a captured step. Shapes and errors as `scatter_add`.
 Tensor scatter(const Tensor& base, const Tensor& indices, const Tensor& updates, int64_t axis = 0);
-/// Returns `base` with each element of its slices at `indices` along `axis` replaced by the largest or
-/// smallest of itself and its updates (PyTorch's index_reduce with "amax", "amin"). Any dtype but bool; NaN
-/// wins. The gradient goes to the element that was taken, of equals the base's or else the first update's. In
-/// place as `scatter`; the largest of each group of rows, 0 for empty ones: scatter_max(full({groups, D},
-/// -INFINITY), group, x), then where(is_inf(y), 0, y). Shapes and errors as `scatter_add`.
+/// Returns `base` with each element of its slices at `indices` along `axis` replaced by the maximum or
+/// minimum of itself and its updates (PyTorch's index_reduce with "amax", "amin"). Any dtype but bool; NaN
+/// wins. The gradient goes to the element that was chosen; of equal ones to the base's, otherwise to the
+/// first update's. Runs in place like `scatter`. Example, the maximum of each group of rows, with 0 for empty
+/// groups: y = scatter_max(full({groups, D}, -INFINITY), group, x), then where(is_inf(y), 0, y). Shapes and
+/// errors as `scatter_add`.
 Tensor scatter_max(const Tensor& base, const Tensor& indices, const Tensor& updates, int64_t axis = 0);
 Tensor scatter_min(const Tensor& base, const Tensor& indices, const Tensor& updates, int64_t axis = 0);
-/// 1 at each index, else 0, along a new last axis of extent `depth`. indices: (...), i32 or i64; result (...,
-/// depth). Throws kInvalidArgument unless depth >= 1, and like `gather`.
+/// A new last axis of extent `depth` that is 1 at the index and 0 elsewhere. indices: (...), i32 or i64;
+/// result (..., depth). Throws kInvalidArgument unless depth >= 1, and like `gather`.
 Tensor one_hot(const Tensor& indices, int64_t depth, DType dtype = DType::kF32);
 
 /// The index (i64) of the first largest or smallest element along `axis`; NaN counts as both. Without an

@@ -1,12 +1,12 @@
-// Row-sparse gradients and what optimizers do with them. The gradient of a table of which a step reads a few
-// rows is as large as the table, but zero beyond these rows. To autograd it is a tensor as any other, the
-// result of a `scatter_add`, so that whatever needs all of it (a product with the whole table, noise, sums
-// over micro-batches) just reads it. An optimizer that needs less asks for the (indices, values) behind it
-// (`row_gradients`), sums them up by row (`coalesce_rows`) and updates only those rows (`update_rows`); then
-// nobody reads the tensor, and it is never made. Shapes stay static: there are at most as many rows as
-// indices, and a count says how many there are.
+// Row-sparse gradients, and how optimizers use them. If a step reads only a few rows of a table, the table's
+// gradient is as large as the table, but zero in all other rows. To autograd this gradient is an ordinary
+// tensor, the result of a `scatter_add`, so code that needs all of it (a product with the whole table, noise,
+// sums over micro-batches) reads it as usual. An optimizer that needs only some rows asks for the (indices,
+// values) that the gradient is made of (`row_gradients`), sums them by row (`coalesce_rows`) and updates only
+// these rows (`update_rows`). Then nothing reads the dense gradient, and it is never computed. Shapes stay
+// static: there are at most as many rows as indices, and a count tells how many are used.
 //
-// optim/ chooses between them and dense updates.
+// The optimizers in optim/ choose between sparse and dense updates.
 #pragma once
 
 #include <vector>
@@ -16,52 +16,53 @@
 
 namespace isochron {
 
-/// The rows of a row-sparse gradient of a tensor with `extent` rows, each once.
+/// The distinct rows of a row-sparse gradient.
 struct CoalescedRows {
-  Tensor values;  // (N, ...): the sums of the first `count` rows; zero after these
-  Tensor rows;    // i64 (N): their numbers, ascending; -1 after these
+  Tensor values;  // (N, ...): the sums of the first `count` rows, then zeros
+  Tensor rows;    // i64 (N): the numbers of these rows, ascending, then -1
   Tensor count;   // i64 ()
 };
-/// Sums up the `updates` of equal index. updates: f32 or f64, the shape of `indices` followed by that of a
-/// row; indices: i32 or i64, N of them, below 2^32. Those that equal `padding` are left out. Each sum is
-/// taken in the order of the indices, so that it is the same on any number of threads, and the same bits as
-/// `scatter_add` gives. Costs O(N), whatever the extent. Not differentiable. Throws kShapeMismatch,
-/// kDtypeMismatch, kInvalidArgument (extent below 0 or above 2^32, padding outside of it), and when run
-/// kOutOfRange for an index outside [0, extent).
+/// Sums the `updates` with the same index, for a tensor with `extent` rows. updates: f32 or f64, with the
+/// shape of `indices` followed by the shape of a row; indices: i32 or i64, N of them, below 2^32. Indices
+/// equal to `padding` are skipped. Each sum is computed in the order of the indices, so it has the same bits
+/// on any number of threads, and the same bits as the result of `scatter_add`. Costs O(N), regardless of the
+/// extent. Not differentiable. Throws kShapeMismatch, kDtypeMismatch, kInvalidArgument (extent below 0 or
+/// above 2^32, padding outside of it), and when run kOutOfRange for an index outside [0, extent).
 CoalescedRows coalesce_rows(const Tensor& updates, const Tensor& indices, int64_t extent,
                             int64_t padding = -1);
 
 namespace ops {
 
-/// A number that values are multiplied or divided by, as to clip the gradient.
+/// A number that values are multiplied or divided by, for example to clip the gradient.
 struct RowFactor {
   Tensor number;  // one element
   bool divides = false;
 };
-/// A tensor that is zero but for some rows (slices along the first axis): the sum of `values[i]` over the i
-/// whose `indices[i]` is the row's number.
+/// A tensor that is zero except for some rows (slices along the first axis). Row r is the sum of the
+/// `values[i]` with `indices[i]` == r.
 struct RowGradient {
   Tensor indices;        // i32 or i64, any shape
-  Tensor values;         // the shape of `indices`, followed by that of a row
-  int64_t padding = -1;  // the number of a row that is none of these, its values are zero; -1: there is none
-  bool sparse = false;   // whether the op whose gradient it is was told that only its rows need an update
-  std::vector<RowFactor> factors = {};  // of all values
-  bool negated = false;                 // as are all values, last
+  Tensor values;         // the shape of `indices`, followed by the shape of a row
+  int64_t padding = -1;  // index whose values are zero (the padding row); -1: none
+  bool sparse = false;   // whether the op was called with `sparse`: only these rows need an update
+  std::vector<RowFactor> factors = {};  // factors of all values
+  bool negated = false;                 // whether all values are negated, after the factors
 };
-/// `gradient` as a tensor of `extent` rows, from which `row_gradients` gets it back: a `scatter_add` that
-/// carries `padding` and `sparse`.
+/// `gradient` as a dense tensor of `extent` rows: a `scatter_add` with the attributes `padding` and `sparse`,
+/// from which `row_gradients` can recover it.
 Tensor dense_gradient(const RowGradient& gradient, int64_t extent);
-/// The parts that `gradient` is the sum of, in the order in which they were added, if it is the result of
-/// such `scatter_add`s along the first axis, negated, multiplied or divided by numbers, and nothing else: the
-/// gradient of a table by `gather` and `embedding_bag`, clipped by its norm or divided by a loss scale. Empty
-/// otherwise. If a capture reads these parts instead of `gradient`, nothing needs the dense result, so it is
-/// never computed. Outside a capture the parts are known only within a RowGradientScope.
+/// The terms of `gradient`, in the order in which they were added, if it is a sum of `scatter_add`s along the
+/// first axis that were at most negated, multiplied or divided by numbers. The gradient of a table read by
+/// `gather` or `embedding_bag` has this form, also after clipping by norm or division by a loss scale.
+/// Otherwise empty. If a capture reads these terms instead of `gradient`, nothing needs the dense result, so
+/// it is never computed. Outside a capture the terms are known only within a RowGradientScope.
 std::vector<RowGradient> row_gradients(const Tensor& gradient);
-/// The op that changed the elements of a `sparse` gradient so that `row_gradients` returns nothing, such as a
-/// clip or a mask. Null if there is no such op, and if a gradient that isn't sparse was added (tied weights).
+/// The op that changed a `sparse` gradient so that `row_gradients` returns nothing, for example an
+/// elementwise clip or a mask. Null if there is no such op, or if a gradient that isn't sparse was added
+/// (tied weights).
 const graph::OpDef* changed_row_gradient(const Tensor& gradient);
 
-/// While it lives, `row_gradients` knows of tensors that this thread computes outside a capture.
+/// During its lifetime, `row_gradients` also works for tensors that this thread computes outside a capture.
 class RowGradientScope final : public graph::ApplyObserver {
  public:
   RowGradientScope();
@@ -77,22 +78,23 @@ class RowGradientScope final : public graph::ApplyObserver {
   friend const graph::OpDef* changed_row_gradient(const Tensor& gradient);
   struct Recorded;
   struct Call {
-    Tensor output;  // so that its address stays its own
+    Tensor output;  // kept so that its address isn't reused
     const graph::OpDef* op;
     graph::Attributes attributes;
     std::vector<Tensor> inputs;
-    bool sparse;  // made of a gradient that is
+    bool sparse;  // computed from a sparse gradient
   };
   std::vector<Call> calls_;
   RowGradientScope* outer_;
 };
 
-/// `updates` with zeros where `indices`, with which their shape begins, equal `padding`.
+/// `updates` with zeros where `indices` equal `padding`. The shape of `updates` begins with the shape of
+/// `indices`.
 Tensor without_padding(const Tensor& updates, const Tensor& indices, int64_t padding);
 
-/// Where the tensors of a call of `update_rows` stand. The row does what the row named by its attribute
-/// `rule` (an update by elements, ops/optimizer/optimizer_updates.h) does, on the rows of n tables that are
-/// listed; all others stay as they are, and so do their states.
+/// The order of the tensors of a call of `update_rows`. This op applies the elementwise optimizer update
+/// named by its attribute `rule` (ops/optimizer/optimizer_updates.h) to the listed rows of n tables and their
+/// states. All other rows and their states stay unchanged.
 ///
 ///   inputs   gradient factor f64 (), learning rate f64 (), steps done i64 (), p1..pn, k lists of n states,
 ///            n gradients' values, n rows, n counts, as `coalesce_rows` gives them
@@ -115,9 +117,9 @@ struct RowUpdateLayout {
 RowUpdateLayout row_update_layout(const graph::OpDef& rule, const graph::Attributes& attributes,
                                   size_t inputs);
 
-/// Whether the update `rule` works by elements, as `update_rows` needs.
+/// Whether the update `rule` is elementwise, which `update_rows` requires.
 bool updates_by_elements(const graph::OpDef& rule);
-/// Whether the update leaves parameter and states as they are where the gradient is zero, bit for bit.
+/// Whether an update with a gradient of zero leaves parameter and states unchanged, bit for bit.
 bool zero_gradient_changes_nothing(const graph::OpDef& rule, const graph::Attributes& attributes);
 
 }  // namespace ops

@@ -2,7 +2,7 @@
 // If a matrix has no result (it is singular, or not positive definite), the op throws kInvalidArgument when
 // it runs, naming the matrix within the batch, before anything is written. A device kernel can't throw: there
 // it prints the same message to standard output and traps, and later calls throw kDeviceLost. All ops are
-// twice differentiable unless stated otherwise. Errors are those of the backward stable algorithms: a small
+// twice differentiable unless stated otherwise. The algorithms are backward stable: errors are a small
 // multiple of N x epsilon x condition number. All throw kShapeMismatch, kDtypeMismatch.
 #pragma once
 
@@ -27,15 +27,15 @@ Tensor outer(const Tensor& a, const Tensor& b);
 /// The constant unit matrix (n, n).
 Tensor eye(int64_t n, DType dtype = DType::kF32);
 
-/// Lower L with L L^T = (x + x^T) / 2, that is x where it is symmetric. x: (..., N, N). The gradient is
-/// symmetric, as in PyTorch (Murray, "Differentiation of the Cholesky decomposition", 2016). Throws when x is
-/// not positive definite.
+/// The lower triangular L with L L^T = (x + x^T) / 2, which is x if x is symmetric. x: (..., N, N). The
+/// gradient is symmetric, as in PyTorch (Murray, "Differentiation of the Cholesky decomposition", 2016).
+/// Throws if x isn't positive definite.
 Tensor cholesky(const Tensor& x);
 
 struct TriangularSolveOptions {
   bool lower = true;           // which triangle of `a` is read; the other may hold anything
   bool transpose = false;      // solve a^T x = b
-  bool unit_diagonal = false;  // take the diagonal as ones, whatever is there
+  bool unit_diagonal = false;  // treat the diagonal as ones; it isn't read
 };
 /// Solves a x = b for triangular a. a: (..., N, N), b: (..., N, K); leading axes broadcast; result (..., N,
 /// K). Throws if the diagonal contains a 0.
@@ -48,9 +48,11 @@ Tensor solve(const Tensor& a, const Tensor& b, bool transpose = false);
 Tensor inverse(const Tensor& a);
 
 /// The sign (-1, 0, 1) and the logarithm of the absolute value of the determinant, each (...), of (..., N,
-/// N): 0 and -inf when singular. The gradient needs a regular matrix and throws as `solve` otherwise.
+/// N); 0 and -inf for a singular matrix. The gradient requires a nonsingular matrix and otherwise throws like
+/// `solve`.
 std::pair<Tensor, Tensor> slogdet(const Tensor& a);
-/// The determinant, which may underflow or overflow where slogdet doesn't. The gradient is as for slogdet.
+/// The determinant, which may underflow or overflow even if slogdet doesn't. The same holds for the gradient
+/// as for slogdet.
 Tensor determinant(const Tensor& a);
 
 /// x = q r with orthonormal columns in q: (..., M, K), r upper triangular: (..., K, N), K = min(M, N), by

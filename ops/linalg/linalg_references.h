@@ -1,5 +1,5 @@
-// The textbook definitions in doubles that the rows of ops/linalg/linalg.cc are tested against, and their
-// samples: matrices far enough from singular.
+// Reference implementations in f64 for testing the ops of ops/linalg/linalg.cc, and sample matrices that are
+// far from singular.
 #pragma once
 
 #include <vector>
@@ -8,11 +8,11 @@
 
 namespace isochron::ops {
 
-/// Random numbers in [-1, 1] and, where they are square, as many more on the diagonal as there are rows.
+/// Random numbers in [-1, 1]; the number of rows is added to the diagonal of square matrices.
 InputSample dominant_sample(const Shape& shape);
 /// The same with its rows in reverse order, so that solving it needs row exchanges.
 InputSample permuted_sample(const Shape& shape);
-/// A diagonal of 1 to 2 and smaller numbers elsewhere, in both triangles.
+/// A diagonal with values from 1 to 2, and smaller numbers in both triangles.
 InputSample triangular_sample(const Shape& shape);
 
 using MatrixValues = std::vector<std::vector<double>>;

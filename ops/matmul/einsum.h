@@ -1,4 +1,4 @@
-// Sums of products written with indices.
+// Einstein summation.
 #pragma once
 
 #include <string_view>

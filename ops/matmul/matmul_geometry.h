@@ -1,4 +1,4 @@
-// What a call of `matmul` comes to: products of two matrices, many where the operands have leading axes.
+// A call of `matmul` as a batch of products of two matrices.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,16 @@ namespace isochron::ops {
 struct MatmulGeometry {
   int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;
-  // Of the batch; which matrix of a and of b each of its entries takes. Rank 0: one product.
+  // The batch axes (rank 0: a single product), and the strides that give the matrix of a and of b for each
+  // batch entry.
   Shape batch;
   Strides a_matrices, b_matrices;
 };
 
-/// The axes before the last two: of the products.
+/// The batch axes of an operand: all but the last two.
 Shape matmul_batch(const Shape& shape);
 
-/// One right-hand side for all: rows of all batch entries become rows of one product.
+/// If all batch entries share one matrix b, the rows of all entries become the rows of a single product.
 MatmulGeometry matmul_geometry(const graph::KernelRequest& request);
 
 }  // namespace isochron::ops

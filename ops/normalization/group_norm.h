@@ -1,6 +1,6 @@
-// Rows of normalization over positions: moments of channels, and groups of channels of a sample or of a
-// batch. Part of register_normalization (ops/normalization/normalization.cc); the functions are in
-// ops/normalization/normalization.h.
+// Registry rows of normalizations over positions: channel moments, group normalization and batch
+// normalization. They are part of register_normalization (ops/normalization/normalization.cc); the public
+// functions are in ops/normalization/normalization.h.
 #pragma once
 
 #include "isochron/graph/ir/op.h"

@@ -8,8 +8,8 @@
 
 namespace isochron::ops {
 
-/// x (..., C) as (samples, positions, groups, width): moments are taken over positions and width. `batch`:
-/// over the samples too, which is one sample with the positions of all.
+/// x (..., C) as (samples, positions, groups, width): moments are taken over positions and width. With
+/// `batch` they are also taken over the samples: the view then has one sample with the positions of all.
 struct GroupView {
   int64_t samples = 1;
   int64_t positions = 1;
@@ -22,7 +22,7 @@ struct GroupView {
     positions = samples * channels == 0 ? 0 : x.elems() / (samples * channels);
   }
   int64_t channels() const { return groups * width; }
-  /// How many elements a moment is taken over.
+  /// The number of elements per moment.
   int64_t count() const { return positions * width; }
 };
 

@@ -11,7 +11,7 @@ struct Moments {
   Tensor variance;
 };
 /// Mean and variance of each channel over all other axes. x: (..., C) with at least one row; results (C), f32
-/// where x has 16 bits. Computed in one pass. Each block of x is summed relative to the mean of the blocks
+/// if x has 16 bits. Computed in one pass. Each block of x is summed relative to the mean of the blocks
 /// before it, and blocks are combined in f64, so a large mean doesn't make the variance inaccurate. Throws
 /// kShapeMismatch, kDtypeMismatch.
 Moments channel_moments(const Tensor& x);
@@ -23,7 +23,7 @@ Tensor normalize_channels(const Tensor& x, const Moments& moments, const Tensor&
 
 /// Normalizes each row of the last axis to mean 0 and variance 1 (Ba, Kiros, Hinton: "Layer Normalization",
 /// 2016), times gamma, plus beta; both (D), and either may be undefined. x: (..., D) with any number of rows,
-/// also none. Throws kShapeMismatch, kDtypeMismatch.
+/// including none. Throws kShapeMismatch, kDtypeMismatch.
 Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon = 1e-5);
 /// x / sqrt(mean x^2 + epsilon) gamma for each row (Zhang and Sennrich: "Root Mean Square Layer
 /// Normalization", NeurIPS 2019).
@@ -42,10 +42,10 @@ NormalizedBatch batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& b
 
 /// Splits the channels of each sample into `groups` equal parts, and normalizes each part to mean 0 and
 /// variance 1 over all positions (Wu and He: "Group Normalization", ECCV 2018), times gamma, plus beta. gamma
-/// and beta: (C), and either may be undefined. x: (N, ..., C), also without any samples. Blocks of at most
-/// 128 rows are summed relative to the mean of the blocks before them, and combined in f64, so a large mean
-/// doesn't make y inaccurate. Results and gradients have the same bits for any number of threads. Throws
-/// kShapeMismatch, kDtypeMismatch, kInvalidArgument unless groups divides C.
+/// and beta: (C), and either may be undefined. x: (N, ..., C); N may be 0. Blocks of at most 128 rows are
+/// summed relative to the mean of the blocks before them, and combined in f64, so a large mean doesn't make y
+/// inaccurate. Results and gradients have the same bits for any number of threads. Throws kShapeMismatch,
+/// kDtypeMismatch, kInvalidArgument unless groups divides C.
 Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& gamma, const Tensor& beta,
                   double epsilon = 1e-5);
 /// The same for each channel separately (Ulyanov, Vedaldi, Lempitsky: "Instance Normalization", 2016).

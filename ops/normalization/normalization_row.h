@@ -1,4 +1,4 @@
-// What all normalizations share, and the registry rows of them and of their gradients.
+// What all normalizations share, including the common parts of their registry rows.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace isochron::ops {
 
-/// A row of x, gamma and beta, whose first result is y; or of a gradient: of x, two statistics, dy and gamma,
-/// with dx, dgamma and dbeta as results. Statistics, gamma, beta and their gradients stay in f32 where x is
-/// stored in 16 bits.
+/// A registry row with inputs x, gamma and beta and the first output y; or, if `gradient`, with inputs x, two
+/// statistics, dy and gamma and outputs dx, dgamma and dbeta. If x is stored in 16 bits, statistics, gamma,
+/// beta and their gradients stay in f32.
 inline graph::OpDef normalization_row(std::string name, std::string summary, bool gradient) {
   graph::OpDef op;
   op.name = std::move(name);
@@ -33,14 +33,14 @@ inline graph::OpDef normalization_row(std::string name, std::string summary, boo
   return op;
 }
 
-/// An undefined tensor stays one.
+/// Returns x in f32; an undefined tensor stays undefined.
 inline Tensor in_f32(const Tensor& x) { return x.defined() ? cast(x, DType::kF32) : x; }
 
-/// Whether x is (..., D) with no rows, for which there is nothing to compute.
+/// Whether x (..., D) has no rows, so that there is nothing to compute.
 inline bool has_no_rows(const Tensor& x) {
   return x.defined() && x.rank() >= 2 && x.elems() == 0 && x.extent(-1) > 0;
 }
-/// The result for such an x. Gradients of gamma and beta are 0.
+/// The result for x without rows. It makes the gradients of gamma and beta 0.
 inline Tensor norm_of_no_rows(const Tensor& x, const Tensor& gamma, const Tensor& beta) {
   const Tensor scaled = gamma.defined() ? x * gamma : x;
   return beta.defined() ? scaled + beta : scaled;

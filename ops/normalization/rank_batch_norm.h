@@ -13,17 +13,17 @@ struct NormalizedRanks {
   Moments moments;
   Tensor rows;
 };
-/// Like `batch_norm` of one batch that consists of the batches of all ranks in `group`. x: (..., C), with the
-/// same C and dtype on all ranks, and at least one row (an index of all axes but the last); ranks may have
-/// different numbers of rows. gamma and beta: (C), with the same content on all ranks, or undefined.
+/// Like `batch_norm` of the concatenated batches of all ranks in `group`. x: (..., C), with the same C and
+/// dtype on all ranks, and at least one row (one position of all axes but the last); ranks may have different
+/// numbers of rows. gamma and beta: (C), with the same content on all ranks, or undefined.
 ///
 /// The ranks exchange means, variances and numbers of rows by one all_gather. Each rank then combines them in
 /// f64 (Chan, Golub, LeVeque: "Updating Formulae and a Pairwise Algorithm for Computing Sample Variances",
-/// 1979), so a large mean doesn't make the variance inaccurate, and all ranks get the same bits. The gradient
-/// of x is that of the sum of all ranks' results, as for any collective, and takes one reduce_scatter. The
-/// gradients of gamma and beta cover this rank's rows only; the optimizer sums them over the ranks like all
-/// gradients. In a group of one rank this is batch_norm. CPU only. Throws like batch_norm, and
-/// kInvalidArgument for a null group.
+/// 1979), so a large mean doesn't make the variance inaccurate, and all ranks get the same bits. As for any
+/// collective, the gradient of x is the gradient of the sum of all ranks' results; it takes one
+/// reduce_scatter. The gradients of gamma and beta cover this rank's rows only; the optimizer sums them over
+/// the ranks like all gradients. In a group of one rank this is batch_norm. CPU only. Throws like batch_norm,
+/// and kInvalidArgument for a null group.
 NormalizedRanks rank_batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon,
                                 const RankGroup& group);
 

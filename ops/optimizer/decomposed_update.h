@@ -1,4 +1,5 @@
-// A call of an optimizer's row in other ops: its tensors by parameter.
+// Helper for writing an optimizer update as other ops: gives access to a call's tensors parameter by
+// parameter.
 #pragma once
 
 #include <span>
@@ -10,7 +11,8 @@
 
 namespace isochron::ops {
 
-/// What a call's parameters become, one by one. `results` has all new tensors where the row has them.
+/// Reads the inputs of each parameter and collects the new tensors. `results` returns them in the order of
+/// the op's outputs.
 class DecomposedUpdate {
  public:
   DecomposedUpdate(const graph::OpCall& call, std::span<const Tensor> inputs)
@@ -23,11 +25,11 @@ class DecomposedUpdate {
   }
 
   size_t parameters() const { return layout_.parameters; }
-  /// The number of the step, from 1, in f64.
+  /// The number of this step in f64, counted from 1.
   Tensor step() const { return cast(done_, DType::kF64); }
   /// The learning rate of parameter `i`, in f64.
   Tensor rate(size_t i) const { return inputs_[UpdateLayout::kLearningRate] * parameters_.rate_factor(i); }
-  /// Parameter `i` behind weight decay.
+  /// Parameter `i` after weight decay.
   Tensor parameter(size_t i) const {
     const Tensor& p = inputs_[layout_.parameter(i)];
     return p * cast(1.0 - rate(i) * parameters_.weight_decay(i), p.dtype());

@@ -1,32 +1,32 @@
-// The rows by which optimizers change parameters. One call updates all parameters of a model, and in place
-// when captured; optim/ holds the classes that people use.
+// The ops by which optimizers update parameters. One call updates all parameters of a model, in place if it
+// is captured. The classes for users are in optim/.
 //
 //   inputs   gradient factor f64 (), learning rate f64 (), steps done i64 (), p1..pn,
 //            k lists of n states, g1..gn
 //   outputs  steps done + 1, new p1..pn, new states
 //
-// All of a parameter, its states and its gradient have one dtype, f32 or f64; they share a shape unless said
-// otherwise. Output o may be written over input o + 2. Every gradient is first multiplied by the factor: what
-// is left to do of clipping, unscaling and averaging costs no pass of its own. Each rule has a file in
-// ops/optimizer/rules, which says what it does with w parameter, g gradient, r learning rate, t steps counted
-// from 1, and states that start at 0. The definitions are Keras 3's (keras.io/api/optimizers); four
-// attributes turn them into PyTorch's:
+// A parameter, its states and its gradient have the same dtype, f32 or f64, and, unless stated otherwise, the
+// same shape. Output o may be written over input o + 2. Every gradient is first multiplied by the gradient
+// factor, so that clipping, unscaling and averaging need no extra pass. Each rule has a file in
+// ops/optimizer/rules. Its description uses w for the parameter, g for the gradient, r for the learning rate
+// and t for the step, counted from 1; states start at 0. The definitions are Keras 3's
+// (keras.io/api/optimizers); four attributes turn them into PyTorch's:
 //
 //   learning_rate_outside_velocity  m = momentum m + g [/ sqrt(...)];  w -= r m [r (g + momentum m)]
 //   epsilon_after_correction        w -= r / (1 - beta_1^t) * m / (sqrt(v) / sqrt(1 - beta_2^t) + epsilon)
 //   epsilon_outside_root            w -= r g / (sqrt(v) + epsilon)
 //   epsilon_within_norm             u = max(beta_2 u, |g| + epsilon);  w -= r / (1 - beta_1^t) * m / u
 //
-// Two lists with one number per parameter: parameter i learns at the rate r f, f from `rate_factors` (1
-// without that list), and any rule begins with w -= r f d w for the decoupled weight decay d from
-// `weight_decays` (Loshchilov and Hutter: "Decoupled Weight Decay Regularization", ICLR 2019).
+// Two optional attributes are lists with one number per parameter. `rate_factors` gives a factor f: the
+// parameter's learning rate is r f. `weight_decays` gives the decoupled weight decay d: every rule begins
+// with w -= r f d w (Loshchilov and Hutter: "Decoupled Weight Decay Regularization", ICLR 2019).
 #pragma once
 
 #include "isochron/graph/ir/op.h"
 
 namespace isochron::ops {
 
-/// Where a call's tensors stand among its inputs.
+/// The order of a call's inputs.
 struct UpdateLayout {
   size_t parameters = 0;  // n
   size_t states = 0;      // k
@@ -42,13 +42,13 @@ struct UpdateLayout {
   size_t outputs() const { return gradient(0) - kFirstAliased; }
 };
 
-/// Is `op` one of these rows?
+/// Whether `op` is one of these ops.
 bool is_optimizer_update(const graph::OpDef& op);
-/// How many states a parameter has under the row `op` with `attributes`.
+/// The number of states per parameter of the update `op` with `attributes`.
 size_t update_state_count(const graph::OpDef& op, const graph::Attributes& attributes);
 /// The shape of state `k` of a parameter of shape `parameter`.
 Shape update_state_shape(const graph::OpDef& op, const Shape& parameter, size_t k);
-/// Whether the results of the row `op` depend on how many updates came before, as a bias correction does.
+/// Whether the results of the update `op` depend on the number of earlier updates, as a bias correction does.
 bool update_reads_step(const graph::OpDef& op);
 /// Throws kInvalidArgument unless every decay lies in [0, 1), every epsilon is >= 0, nesterov has a momentum,
 /// and Rprop's numbers keep 0 < eta_minus < 1 < eta_plus and 0 < min_step <= max_step.

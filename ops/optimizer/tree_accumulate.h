@@ -1,5 +1,5 @@
-// Gradients of micro-batches added up in the order of a binary tree, so that their sum has the same bits
-// however the micro-batches of an update are split into steps and ranks.
+// Adds the gradients of micro-batches in the order of a binary tree, so that their sum has the same bits no
+// matter how an update's micro-batches are split into steps and ranks.
 #pragma once
 
 #include <span>
@@ -9,9 +9,9 @@
 
 namespace isochron {
 
-/// What one micro-batch leaves behind.
+/// The state after one micro-batch.
 struct TreeSums {
-  std::vector<Tensor> totals;  // of the group; what they hold where `due` is false is not defined
+  std::vector<Tensor> totals;  // sums over the group; undefined content unless `due` is true
   std::vector<Tensor> levels;
 };
 

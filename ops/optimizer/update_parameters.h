@@ -1,5 +1,5 @@
-// What the kernels of ops/optimizer/optimizer_updates.h share: where things stand, and what belongs to a
-// parameter.
+// What the kernels of the ops in ops/optimizer/optimizer_updates.h share: the layout of a call and the
+// per-parameter numbers.
 #pragma once
 
 #include <cstring>
@@ -11,10 +11,10 @@
 
 namespace isochron::ops {
 
-/// Below this many elements a parallel region costs more than it saves.
+/// With fewer elements, a parallel region costs more than it saves.
 inline constexpr int64_t kParallelUpdateElems = int64_t{1} << 16;
 
-/// What the parameters of a call have of their own: a factor of the learning rate, and weight decay.
+/// The numbers of each parameter: its factor of the learning rate and its weight decay.
 class ParameterFactors {
  public:
   explicit ParameterFactors(const graph::Attributes& attributes)
@@ -25,7 +25,7 @@ class ParameterFactors {
   double weight_decay(size_t parameter) const {
     return weight_decays_.empty() ? 0 : weight_decays_[parameter];
   }
-  /// What weight decay leaves of the parameter at the learning rate `rate`.
+  /// The factor by which weight decay multiplies the parameter, at the learning rate `rate`.
   double parameter_factor(size_t parameter, double rate) const {
     return element::decayed_share(rate * rate_factor(parameter), weight_decay(parameter));
   }
@@ -35,9 +35,9 @@ class ParameterFactors {
   std::vector<double> weight_decays_;
 };
 
-/// A call's layout, and what belongs to a parameter alone.
+/// A call's layout and per-parameter numbers.
 struct UpdateParameters : ParameterFactors {
-  /// Of a call with `inputs` inputs.
+  /// For a call with `inputs` inputs.
   UpdateParameters(const graph::OpDef& op, const graph::Attributes& attributes, size_t inputs)
       : ParameterFactors(attributes) {
     layout.states = update_state_count(op, attributes);
@@ -51,7 +51,7 @@ struct UpdateParameters : ParameterFactors {
     double rate;
     int64_t step;  // from 1
   };
-  /// Reads the call's numbers and writes the number of steps done.
+  /// Reads the call's numbers and writes the new step count to output 0.
   Numbers begin(const graph::KernelArgs& args) const {
     Numbers numbers;
     std::memcpy(&numbers.gradient_factor, args.inputs[UpdateLayout::kGradientFactor], sizeof(double));

@@ -1,9 +1,8 @@
-// The description of an optimizer's update rule. Each has a file in ops/optimizer/rules, and a line in the
-// list below.
+// The description of an optimizer's update rule. Each rule has a file in ops/optimizer/rules and an entry in
+// the list below.
 //
-// A rule that works on each element alone names a functor (rules/*-inl.h), which kernels apply to all
-// parameters in one pass; any other is written in other ops. Both have a definition on doubles, which they
-// are tested against.
+// An elementwise rule names a functor (rules/*-inl.h), which kernels apply to all parameters in one pass. Any
+// other rule is composed of other ops. Both kinds have a reference in f64 for tests.
 #pragma once
 
 #include <span>
@@ -37,14 +36,14 @@ enum class UpdateFunctor {
 /// The class template's name.
 std::string_view functor_name(UpdateFunctor functor);
 
-/// What kernels need of a rule by elements.
+/// What kernels need to know about an elementwise rule.
 struct UpdateDefinition {
   UpdateFunctor functor = UpdateFunctor::kSgd;
   element::UpdateSettings settings;
 };
 
-/// One parameter's update on doubles. A definition changes `p`, from which weight decay has been taken, and
-/// the states.
+/// One parameter's update in f64, as input and output of a reference: it changes the states and `p`, to which
+/// weight decay has already been applied.
 struct ParameterUpdate {
   const graph::Attributes& attributes;
   double rate;
@@ -57,33 +56,32 @@ struct ParameterUpdate {
 
 struct OptimizerRule {
   std::string_view summary;
-  /// Variants for samples, the most usual one first.
+  /// Attributes for the samples under test, the most common ones first.
   std::vector<graph::Attributes> variants;
-  /// How many states a parameter has.
+  /// The number of states per parameter.
   size_t (*states)(const graph::Attributes& attributes);
-  /// The definition.
+  /// The f64 reference.
   void (*reference)(ParameterUpdate& update);
-  /// For rules that work on each element alone; otherwise null.
+  /// For elementwise rules; otherwise null.
   UpdateDefinition (*definition)(const graph::Attributes& attributes) = nullptr;
-  /// For all others: the results of the row, computed by other ops.
+  /// For all other rules: computes the results by other ops.
   std::vector<Tensor> (*decompose)(const graph::OpCall& call, std::span<const Tensor> inputs) = nullptr;
-  /// The shape of state `k` of a parameter; null where it is the parameter's.
+  /// The shape of state `k` of a parameter; null if states have the parameter's shape.
   Shape (*state_shape)(const Shape& parameter, size_t k) = nullptr;
-  /// Whether an update depends on how many came before it.
+  /// Whether an update depends on the number of earlier updates.
   bool reads_step = false;
-  /// Axes that a parameter must have at least.
+  /// The minimum rank of a parameter.
   int min_rank = 0;
-  /// Whether a gradient of zero leaves parameter and states as they are, bit for bit; null where it never
-  /// does.
+  /// Whether a gradient of zero leaves parameter and states unchanged, bit for bit; null means never.
   bool (*zero_changes_nothing)(const graph::Attributes& attributes) = nullptr;
 };
 
-/// All of them, by the names of their rows.
+/// All rules, by the names of their registry rows.
 const std::vector<std::pair<std::string_view, OptimizerRule>>& optimizer_rules();
-/// The rule of a row such as "adam_update". Throws kInvalidArgument for a row that is no optimizer's update.
+/// The rule of a row such as "adam_update". Throws kInvalidArgument if the row isn't an optimizer update.
 const OptimizerRule& optimizer_rule(std::string_view row);
 
-// What rules share.
+// Helpers shared by the rules.
 
 /// One element's update: changes `states`, returns the new parameter.
 using ElementUpdate = double (*)(const ParameterUpdate& update, double p, double g, double* states);
@@ -98,20 +96,21 @@ void by_element(ParameterUpdate& update) {
   }
 }
 
-/// w after a step along `direction`, with momentum where the attributes have one; `velocity`: its state.
+/// The parameter after a step along `direction`, with momentum if the attributes have one; `velocity` is the
+/// momentum's state.
 double descend(const ParameterUpdate& update, double p, double direction, double* velocity);
 /// The square root of a second moment, with epsilon inside or outside.
 double root_with_epsilon(const graph::Attributes& attributes, double square);
-/// The first moment and the second, as Adam has them.
+/// Updates the first and second moments as in Adam.
 void update_moments(const graph::Attributes& attributes, double g, double* states);
 /// 1 - beta^t.
 double bias_correction(const ParameterUpdate& update, std::string_view beta);
 double sum_of_squares(std::span<const double> values);
 
-/// The numbers that attributes of the usual names give: momentum, the decays of the moments (beta_1; beta_2
-/// or rho), and epsilon, under the root.
+/// A definition from attributes with the usual names: momentum, the decays of the moments (beta_1; beta_2 or
+/// rho), and epsilon, which is added inside the root.
 UpdateDefinition usual_definition(UpdateFunctor functor, const graph::Attributes& attributes);
-/// Puts epsilon beside the root instead.
+/// Makes the definition add epsilon outside the root instead.
 void move_epsilon_outside(UpdateDefinition& definition);
 
 template <size_t n>

@@ -1,4 +1,4 @@
-// The numbers that random ops draw from.
+// The key and counter of the random number generator, Philox.
 #pragma once
 
 #include <span>
@@ -7,8 +7,8 @@
 
 namespace isochron::ops {
 
-/// Everything that tells one draw from another. Philox's key is the seed; its counter, from the low word up,
-/// is {block, loop, step, draw}: a block is four words for four f32 elements or two f64 ones.
+/// Identifies a draw. Philox's key is the seed; its counter, from the low word up, is {block, loop, step,
+/// draw}. A block is four words, for four f32 elements or two f64 elements.
 struct DrawKey {
   uint64_t seed = 0;
   uint32_t loop = 0;
@@ -19,7 +19,8 @@ struct DrawKey {
                       {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
   }
 };
-/// Of op number `draw` of a trace in a generator's state, within loops at these iterations, outermost first.
+/// The key of draw number `draw` of a trace, for a generator with state {seed, step}. `loops`: the current
+/// iterations of the loops around the op, outermost first.
 DrawKey draw_key(int64_t draw, int64_t seed, int64_t step, std::span<const int64_t> loops);
 
 }  // namespace isochron::ops

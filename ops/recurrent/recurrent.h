@@ -10,14 +10,14 @@
 //     z, r = sigmoid(from x + from h), n' = tanh(n from x + r * n from h)      kernels: (C, 3H), (H, 3H),
 //     h' = z h + (1 - z) n'                                                    bias: (2, 3H)
 //
-// A GRU with its reset before the product isn't offered as one op; write its step and scan it
-// (ops/control/scan.h). PyTorch's layouts: its LSTM has rows i, f, g, o and two biases, which are added; its
-// GRU has rows r, z, n.
+// There is no op for a GRU that applies the reset before the product; write its step and use `scan`
+// (ops/control/scan.h). In PyTorch's layouts, the LSTM has rows i, f, g, o and two biases, which are added;
+// the GRU has rows r, z, n.
 //
-// f32 and f64; 16-bit floats go through f32. In f32 each sigmoid and tanh has an error of at most 4 ULP.
-// Results have the same bits for any number of threads, but for products of bf16 (below), whose kernel is
-// chosen for the number of threads; gradients of the kernels and the bias only for the same number of
-// threads. The second gradient is computed step by step in elementary ops.
+// f32 and f64; 16-bit floats are computed in f32. In f32 each sigmoid and tanh has an error of at most 4 ULP.
+// Results have the same bits for any number of threads, with two exceptions: the kernel of bf16 products (see
+// below) depends on the number of threads, and so do the gradients of the kernels and the bias. The second
+// gradient is computed step by step in elementary ops.
 //
 // Under mixed_bf16, if the processor multiplies bf16 (backends/common/vector_target.h), matrix products have
 // bf16 operands and sum in f32. The operands are x and the kernels; h, which is rounded once per step; and
@@ -34,11 +34,11 @@
 namespace isochron {
 
 struct RecurrentOptions {
-  /// Runs from the last step to the first. Row t of the sequence is still the state after x_t was read.
+  /// Runs from the last step to the first. Row t of the sequence is still the state after reading x_t.
   bool reverse = false;
-  /// (N) i32 or i64: the number of valid steps of each row. Undefined: all T. Later steps leave the row's
-  /// state unchanged, give 0 in the sequence, and don't use x. So the final state is that of the last valid
-  /// step, as with PyTorch's packed sequences, also in reverse.
+  /// (N) i32 or i64: the number of valid steps of each row. Undefined: all T. Steps beyond it leave the row's
+  /// state unchanged, give 0 in the sequence, and don't use x. So the final state is the state after the last
+  /// valid step, also in reverse, as with PyTorch's packed sequences.
   Tensor lengths = {};
 };
 
@@ -52,7 +52,7 @@ struct LstmResult {
   Tensor h;         // (N, H), after the last step
   Tensor c;
 };
-/// `bias` may be undefined: none.
+/// `bias` may be undefined, which means no bias.
 LstmResult lstm(const Tensor& x, const Tensor& kernel, const Tensor& recurrent_kernel, const Tensor& bias,
                 const LstmState& initial = {}, const RecurrentOptions& options = {});
 
@@ -60,7 +60,7 @@ struct GruResult {
   Tensor sequence;  // (N, T, H)
   Tensor h;         // (N, H), after the last step
 };
-/// `bias` and `initial` may be undefined: zeros.
+/// `bias` and `initial` may be undefined, which means zeros.
 GruResult gru(const Tensor& x, const Tensor& kernel, const Tensor& recurrent_kernel, const Tensor& bias,
               const Tensor& initial = {}, const RecurrentOptions& options = {});
 

@@ -1,4 +1,4 @@
-// The recurrent ops in elementary ones: one step, and whole layers.
+// The recurrent ops composed of elementary ops: one step, and whole layers.
 #pragma once
 
 #include <span>
@@ -10,7 +10,7 @@ namespace isochron::ops {
 
 struct RecurrentLayout;  // ops/recurrent/recurrent_layout.h
 
-/// What a step gives: the next state and the four gates that the op keeps.
+/// The results of a step: the next state, and the four gates that the op saves for its gradient.
 struct RecurrentStep {
   Tensor h;
   Tensor c;

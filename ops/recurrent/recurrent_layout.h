@@ -1,4 +1,4 @@
-// How the tensors of the recurrent ops are numbered.
+// The order of the tensors of the recurrent ops.
 #pragma once
 
 #include <optional>
@@ -7,9 +7,9 @@
 
 namespace isochron::ops {
 
-/// Positions of the tensors of `lstm` and `gru`, and of their gradient ops, whose inputs are the gradients of
-/// the forward op's outputs listed in the attribute `seeds`, then the forward op's inputs, then what it gave
-/// for them (sequence, gates, for an LSTM cells).
+/// Positions of the tensors of `lstm`, `gru` and their gradient ops. The inputs of a gradient op are the
+/// gradients of the forward outputs listed in the attribute `seeds`, then the forward op's inputs, then the
+/// forward outputs that it needs (sequence, gates, and for an LSTM cells).
 struct RecurrentLayout {
   RecurrentLayout(const graph::OpDef& op, const graph::Attributes& attributes);
 
@@ -27,7 +27,7 @@ struct RecurrentLayout {
   size_t gates() const { return lstm ? 4 : 2; }
   size_t outputs() const { return lstm ? 5 : 3; }
 
-  // Inputs, and in the same order the gradient op's outputs but for lengths.
+  // Inputs. The gradient op's outputs are in the same order, without lengths.
   size_t states() const { return initial_state ? (lstm ? 2 : 1) : 0; }
   size_t first() const { return static_cast<size_t>(seeds.rank()); }
   size_t x() const { return first(); }

@@ -1,4 +1,4 @@
-// Rules that ops over the rows of their first input share.
+// Checks and shape rules for ops that work on the rows of their first input.
 #pragma once
 
 #include "isochron/ops/rows/rules.h"

@@ -1,4 +1,4 @@
-// Softmax and the cross-entropies. Losses are per sample: reduce them with mean or nn's reductions.
+// Softmax and the cross-entropies. Losses are per sample; reduce them with `mean` or nn's reductions.
 #pragma once
 
 #include "isochron/core/tensor/tensor.h"
@@ -19,13 +19,14 @@ Tensor sparse_softmax_cross_entropy(const Tensor& logits, const Tensor& labels);
 Tensor softmax_cross_entropy(const Tensor& logits, const Tensor& targets);
 
 /// Cross-entropies from probabilities (after a softmax), as Keras defines them: rows are divided by their sum
-/// and clipped to [epsilon, 1 - epsilon], epsilon 1e-7, before the logarithm; where clipped the gradient is
-/// 0. probabilities: (..., C); labels: (...); targets: (..., C). Throw as the forms from logits do.
+/// and clipped to [epsilon, 1 - epsilon], epsilon 1e-7, before the logarithm. Clipped elements have gradient
+/// 0. probabilities: (..., C); labels: (...); targets: (..., C). They throw the same errors as the functions
+/// of logits above.
 Tensor sparse_categorical_cross_entropy(const Tensor& probabilities, const Tensor& labels);
 Tensor categorical_cross_entropy(const Tensor& probabilities, const Tensor& targets);
 
-/// Elementwise -t log p - (1 - t) log(1 - p), with p clipped as above. The form for logits x of p clips
-/// nothing: max(x, 0) - x t + log(1 + e^-|x|). Throw kShapeMismatch, kDtypeMismatch.
+/// Elementwise -t log p - (1 - t) log(1 - p), with p clipped as above. The second function takes logits x
+/// instead and doesn't clip: max(x, 0) - x t + log(1 + e^-|x|). Throw kShapeMismatch, kDtypeMismatch.
 Tensor binary_cross_entropy(const Tensor& probabilities, const Tensor& targets);
 Tensor binary_cross_entropy_from_logits(const Tensor& logits, const Tensor& targets);
 

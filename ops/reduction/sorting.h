@@ -11,19 +11,19 @@
 
 namespace isochron {
 
-/// The elements in order along `axis`, and the position (i64) that each had.
+/// The sorted elements along `axis`, and the original position (i64) of each.
 std::pair<Tensor, Tensor> sort(const Tensor& x, int64_t axis = -1, bool descending = false);
-/// The positions alone: take_along_axis(x, argsort(x, axis), axis) is sorted.
+/// Only the positions: take_along_axis(x, argsort(x, axis), axis) is sorted.
 Tensor argsort(const Tensor& x, int64_t axis = -1, bool descending = false);
 /// The k largest elements, largest first, or the k smallest, smallest first, and their positions (i64).
 /// Throws kOutOfRange unless 0 <= k <= the axis' extent.
 std::pair<Tensor, Tensor> top_k(const Tensor& x, int64_t k, int64_t axis = -1, bool largest = true);
 
-/// For each value the number of elements of an ascending line that are smaller, or with `right` at most as
-/// large: where it would be inserted, i64 (PyTorch's searchsorted; its bucketize with the boundaries first).
-/// sorted: (S), values of any shape; or (..., S) and (..., V) with equal leading axes. NaN comes last. Any
-/// one dtype but bool; no gradient. O(log S) each. Lines that aren't sorted give any position. Throws
-/// kShapeMismatch, kDtypeMismatch.
+/// The position (i64) at which each value would be inserted into an ascending line: the number of its
+/// elements that are smaller than the value, or, with `right`, smaller or equal (PyTorch's searchsorted, and
+/// bucketize with swapped arguments). sorted: (S), values: any shape; or (..., S) and (..., V) with equal
+/// leading axes. NaN comes last. Both have the same dtype, any but bool; no gradient. O(log S) per value. If
+/// a line isn't sorted, the result is an arbitrary position. Throws kShapeMismatch, kDtypeMismatch.
 Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right = false);
 
 }  // namespace isochron

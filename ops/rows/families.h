@@ -1,5 +1,5 @@
 // The functions that fill the registry, one per family of ops. They are called explicitly, because a linker
-// drops static initializers from static libraries.
+// may drop static initializers of static libraries.
 #pragma once
 
 #include "isochron/graph/ir/backend.h"

@@ -17,7 +17,7 @@ using graph::OpCall;
 using graph::OpDef;
 using graph::OpSample;
 
-/// Those of ops that only move elements.
+/// All dtypes, for ops that only move elements.
 const std::vector<DType>& any_dtype();
 
 /// Throws kInvalidArgument for a tensor that is undefined.
@@ -36,16 +36,16 @@ void require_same_shape(const OpCall& call, size_t a, size_t b);
 
 /// Throws kDtypeMismatch unless input `index` is i64 or i32.
 void require_indices(const OpCall& call, size_t index);
-/// The call's attribute `axis`. Throws kOutOfRange unless `shape` has it.
+/// The call's attribute `axis`. Throws kOutOfRange unless `shape` has this axis.
 int checked_axis(const OpCall& call, const Shape& shape);
 
 /// The spec of input 0: for ops that keep shape and dtype.
 std::vector<TensorSpec> infer_same(const OpCall& call);
 
-/// No gradient for any input: for gradients that are zero everywhere (rounding, comparisons).
+/// Returns no gradient for any input, for ops whose gradient is zero everywhere (rounding, comparisons).
 std::vector<Tensor> no_gradient(const GradientCall& call);
 
-/// What a reference adds its results to.
+/// Zero-filled outputs for a reference implementation.
 std::vector<std::vector<double>> zeros_of(std::span<const TensorSpec> outputs);
 
 /// (..., K) as (rows, K).

@@ -1,4 +1,4 @@
-// What the ops with sub-graphs (cond, while_loop, scan) and gradients written as graphs share.
+// Helpers for ops with sub-graphs (cond, while_loop, scan) and for gradients written as graphs.
 #pragma once
 
 #include <memory>
@@ -13,21 +13,23 @@ namespace isochron::ops {
 /// `graph` as an attribute of a node.
 std::shared_ptr<const graph::AttributeObject> as_attribute(std::unique_ptr<graph::Graph> graph);
 
-/// As `as_attribute`, for what runs as often as a rank's own numbers say: a loop's body, a branch. Throws
-/// kUnsupported where a collective op is in it, which all ranks must run equally often.
+/// Like `as_attribute`, for loop bodies and branches, which each rank may run a different number of times.
+/// Throws kUnsupported if `graph` contains a collective op, because all ranks must run it equally often.
 std::shared_ptr<const graph::AttributeObject> as_loop_attribute(std::unique_ptr<graph::Graph> graph,
                                                                 std::string_view where);
 
-/// The nodes of `graph` on `inputs`: recorded in the open capture, or run now.
+/// Applies the nodes of `graph` to `inputs`: they are recorded in the current capture, or run now if there is
+/// none.
 std::vector<Tensor> inline_graph(const graph::Graph& graph, std::span<const Tensor> inputs);
 
-/// `rows` tensors of `spec`, stacked. Throws kUnsupported where there is no axis left for them.
+/// The spec of `rows` stacked tensors of `spec`. Throws kUnsupported if the rank would exceed the limit.
 TensorSpec stacked_spec(const TensorSpec& spec, int64_t rows, std::string_view where);
 
-/// Floating point operations of one run.
+/// The number of floating point operations of one run.
 double flops_of(const graph::Graph& graph);
 
-/// Lifts a sub-graph function's results as the graph's outputs. Throws kInvalidArgument for undefined ones.
+/// Makes the results of a sub-graph's function the outputs of the graph. Throws kInvalidArgument for
+/// undefined ones.
 void set_outputs(graph::Capture& capture, std::span<const Tensor> results, std::string_view where);
 
 /// The values of the outer graph that a sub-graph reads, in the order of its additional inputs.

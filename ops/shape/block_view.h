@@ -1,4 +1,4 @@
-// Where the elements at starts + i * steps of a tensor lie: what `slice` reads and `pad` writes.
+// The location of the elements at starts + i * steps of a tensor, which `slice` reads and `pad` writes.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,14 @@
 
 namespace isochron::ops {
 
-/// Element i of the part is element offset + strides . i of the whole, in elements.
+/// Element i (a vector of indices) of the part is element offset + strides . i of the whole.
 struct BlockView {
   Strides strides;
   int64_t offset = 0;
 };
 
-/// By the attributes "starts" and "steps". Strides are 0 where the part has no more than one element.
+/// The view given by the attributes "starts" and "steps". Strides are 0 along axes on which the part has at
+/// most one element.
 inline BlockView block_view(const graph::Attributes& attributes, const Shape& part, const Shape& whole) {
   const Dims& starts = attributes.get<Dims>("starts");
   const Dims& steps = attributes.get<Dims>("steps");
@@ -22,7 +23,7 @@ inline BlockView block_view(const graph::Attributes& attributes, const Shape& pa
   for (int i = 0; i < part.rank(); ++i) {
     int64_t& stride = view.strides[i];
     view.offset += part[i] > 0 ? starts[i] * stride : 0;
-    stride = part[i] > 1 ? stride * steps[i] : 0;  // a huge step takes one element
+    stride = part[i] > 1 ? stride * steps[i] : 0;  // huge steps: one element, stride unused
   }
   return view;
 }

@@ -1,6 +1,6 @@
 // Functions that create tensors: from numbers, from vectors, filled. All return eager tensors, even inside a
-// capture, which binds them by reference (numbers and fills are constants there, listed in the capture's
-// report).
+// capture. The capture binds these tensors by reference (numbers and fills are constants there, listed in the
+// capture's report).
 #pragma once
 
 #include <span>
@@ -23,17 +23,17 @@ Tensor ones(const Shape& shape, DType dtype = DType::kF32);
 /// Zeros or ones of the shape and dtype of `tensor`, on its device.
 Tensor zeros_like(const Tensor& tensor);
 Tensor ones_like(const Tensor& tensor);
-/// 0, 1, ..., count - 1. Throws kInvalidArgument for a negative count, kOutOfRange for a last number as
-/// `scalar`.
+/// 0, 1, ..., count - 1. Throws kInvalidArgument for a negative count, kOutOfRange if `dtype` can't represent
+/// the last number (see `scalar`).
 Tensor arange(int64_t count, DType dtype = DType::kI64);
 /// `count` numbers at equal distances from `start` to `stop`, both included; `start` alone if `count` is 1.
 /// Computed in f64 and rounded to `dtype`; integer dtypes drop fractions. Throws kInvalidArgument for a
 /// negative count or ends that aren't finite, kOutOfRange for an end that `dtype` can't represent.
 Tensor linspace(double start, double stop, int64_t count, DType dtype = DType::kF32);
 /// A copy of `values` in row-major order, converted to `dtype`; integer dtypes drop fractions. Throws
-/// kShapeMismatch if the counts differ, and kOutOfRange for a value as `scalar`.
+/// kShapeMismatch if the counts differ, and kOutOfRange like `scalar`.
 Tensor from_vector(const Shape& shape, const std::vector<double>& values, DType dtype = DType::kF32);
-/// A copy of `values` under their own type. Throws kShapeMismatch when the counts differ.
+/// A copy of `values`, with the dtype of T. Throws kShapeMismatch if the counts differ.
 template <typename T>
 Tensor from_span(const Shape& shape, std::span<const T> values);
 template <typename T>

@@ -1,18 +1,18 @@
-// Which numbers a dtype holds.
+// Checks whether a dtype can represent a number.
 #pragma once
 
 #include "isochron/core/tensor/dtype.h"
 
 namespace isochron::ops {
 
-/// Throws kOutOfRange, as `where`, for what an integer dtype can't hold, fractions cut off, and for a finite
-/// number that would be infinite in a floating dtype.
+/// Throws kOutOfRange, naming `where`, if an integer dtype can't represent the truncated number, or if a
+/// finite number would be infinite in a floating dtype.
 void require_held(double number, DType dtype, const char* where);
-/// Throws kDtypeMismatch, as `where`, for a number that would lose its fraction beside a tensor of `dtype`.
+/// Throws kDtypeMismatch, naming `where`, if `dtype` is an integer dtype and the number has a fraction.
 void require_uncut(double number, DType dtype, const char* where);
 
-/// Whether a 16-bit float would turn `number` into infinity, into 0 or into a subnormal number, which has
-/// fewer digits than others.
+/// Whether `dtype` is a 16-bit float and `number` lies outside the range of its normal numbers (0 and
+/// infinity are inside).
 bool beyond_half(double number, DType dtype);
 
 /// The largest finite number of a floating dtype. Throws kDtypeMismatch for others.

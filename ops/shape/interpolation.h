@@ -6,7 +6,7 @@
 namespace isochron {
 
 enum class Interpolation {
-  kNearest,  // the element whose center is nearest (of two the later); TensorFlow's, PyTorch's
+  kNearest,  // the nearest element, of two the later; as in TensorFlow and PyTorch's
              // "nearest-exact"
   kLinear,   // bilinear for images, trilinear for volumes
   kCubic,    // cubic convolution with a = -0.75 as in PyTorch (Keys 1981); may overshoot
@@ -16,13 +16,13 @@ enum class Interpolation {
 
 struct ResizeOptions {
   Interpolation interpolation = Interpolation::kLinear;
-  /// false: elements are areas with their centers at (i + 1/2), and the whole areas coincide (PyTorch's
-  /// default, TensorFlow 2). true: the first elements coincide and so do the last. Not for kNearest and
-  /// kArea.
+  /// If false, element i covers the area around its center at i + 1/2, and input and output cover the same
+  /// total area (PyTorch's default, TensorFlow 2). If true, the centers of the first elements coincide, and
+  /// so do those of the last. Not for kNearest and kArea.
   bool align_corners = false;
-  /// When making an axis smaller, widen the filter by the ratio, so that every element counts (PyTorch's and
-  /// TensorFlow's antialias; cubic then takes a = -0.5, as there). Not for kNearest and kArea, not with
-  /// align_corners.
+  /// Widens the filter by the scale ratio when an axis gets smaller, so that every element contributes
+  /// (PyTorch's and TensorFlow's antialias; as there, kCubic then uses a = -0.5). Not for kNearest and kArea,
+  /// and not with align_corners.
   bool antialias = false;
 };
 

@@ -8,9 +8,9 @@
 
 namespace isochron {
 
-/// The elements start, start + step, ... before `stop` of each of the leading `starts.rank()` axes; all
-/// elements of the other axes. A negative start or stop counts from the end; `kSliceEnd` means up to the end
-/// in the direction of the step. steps defaults to 1. Unlike in NumPy, bounds are not clipped: throws
+/// For each of the leading `starts.rank()` axes, the elements start, start + step, ... before `stop`; for the
+/// other axes, all elements. A negative start or stop counts from the end; `kSliceEnd` means up to the end in
+/// the direction of the step. steps defaults to 1. Unlike in NumPy, bounds are not clipped: throws
 /// kOutOfRange if a bound lies outside the axis, kInvalidArgument for a zero step or lists of different
 /// lengths.
 inline constexpr int64_t kSliceEnd = INT64_MAX;
@@ -21,7 +21,7 @@ Tensor narrow(const Tensor& x, int64_t axis, int64_t start, int64_t count);
 /// Joins tensors of one dtype, equal in all axes but `axis` (PyTorch's cat). Throws kShapeMismatch,
 /// kDtypeMismatch, kOutOfRange for the axis, kInvalidArgument for an empty list.
 Tensor concatenate(const std::vector<Tensor>& tensors, int64_t axis = 0);
-/// Joins equal shapes along a new axis. Throws as `concatenate`.
+/// Joins tensors of equal shape along a new axis. Throws like `concatenate`.
 Tensor stack(const std::vector<Tensor>& tensors, int64_t axis = 0);
 /// `count` equal pieces along `axis` (PyTorch's chunk). Throws kOutOfRange for the axis, kShapeMismatch
 /// unless `count` divides the extent.
@@ -38,18 +38,19 @@ Tensor pad(const Tensor& x, const Dims& before, const Dims& after, double value 
 /// Reverses the order along `axes`; an empty list means all. Throws kOutOfRange, kInvalidArgument for a
 /// repeated axis.
 Tensor flip(const Tensor& x, const Axes& axes = {});
-/// Moves elements by shifts[i] places along axes[i]; those that leave at one end come in at the other.
+/// Moves elements by shifts[i] places along axes[i]; elements that leave at one end reenter at the other.
 /// Negative shifts move towards the front. Throws kOutOfRange for an axis, kInvalidArgument for lists of
 /// different lengths. An axis may be listed more than once.
 Tensor roll(const Tensor& x, const Dims& shifts, const Axes& axes);
-/// x repeated counts[i] times along axis i (NumPy's and PyTorch's tile). The shorter of the list and x's
-/// shape is extended by ones in front. Throws kInvalidArgument for a negative count or a rank beyond 8.
+/// x repeated counts[i] times along axis i (NumPy's and PyTorch's tile). If the list and x's shape differ in
+/// length, the shorter one is extended by leading ones. Throws kInvalidArgument for a negative count or a
+/// rank beyond 8.
 Tensor tile(const Tensor& x, const Dims& counts);
-/// Each slice of `axis` `count` times in a row. Throws kOutOfRange for the axis, kInvalidArgument for a
-/// negative count.
+/// Repeats each slice along `axis` `count` times in a row. Throws kOutOfRange for the axis, kInvalidArgument
+/// for a negative count.
 Tensor repeat_interleave(const Tensor& x, int64_t count, int64_t axis = 0);
-/// Differences of neighbors along `axis`, x[i + 1] - x[i]: one fewer. Throws kOutOfRange for the axis,
-/// kShapeMismatch if it is empty.
+/// Differences of neighbors along `axis`, x[i + 1] - x[i]; the result has one element fewer. Throws
+/// kOutOfRange for the axis, kShapeMismatch if it is empty.
 Tensor diff(const Tensor& x, int64_t axis = -1);
 /// x without `axes`, which must have extent 1; an empty list means all axes of extent 1. Throws
 /// kShapeMismatch, kOutOfRange, kInvalidArgument for a repeated axis.

@@ -1,5 +1,5 @@
-// Ops over lists of tensors, for operations on all gradients or all weights of a model at once. Each is a
-// single kernel, so that a step with many small parameters doesn't need many kernels.
+// Ops on lists of tensors, for example all gradients or all weights of a model. Each op is a single kernel,
+// so that a step with many small parameters doesn't need many kernels.
 #pragma once
 
 #include <span>
@@ -10,9 +10,9 @@
 namespace isochron {
 
 /// The sum of the squares of all elements of all tensors, f64 (), accumulated in f64. For f32 tensors it is
-/// finite if and only if all elements are. For f64 tensors, elements beyond 1e150 may make it infinite. The
-/// same bits for any number of threads. Tensors: any shapes, one dtype, f32 or f64. Throws kInvalidArgument
-/// for none, kDtypeMismatch.
+/// finite if and only if all elements are finite. For f64 tensors, elements beyond 1e150 may make it
+/// infinite. It has the same bits for any number of threads. Tensors: any shapes, all f32 or all f64. Throws
+/// kInvalidArgument for an empty list, kDtypeMismatch.
 Tensor square_sum(std::span<const Tensor> tensors);
 
 /// alpha a[i] + beta b[i] for every i. alpha, beta: f64 (). If alpha is 0, `a` isn't read, so it may hold
