@@ -1,4 +1,4 @@
-// Compares a device's kernels with the CPU's, call by call: the first thing to run on a new device.
+// Compares a device's kernels with the CPU's, call by call. Run this first on a new device.
 #pragma once
 
 #include <functional>
@@ -23,12 +23,12 @@ bool is_device_checked(const graph::OpDef& op);
 
 /// Runs the samples of each row of `registry` that has a kernel for `gpu`, on `gpu` and on the CPU: in all
 /// dtypes of the row and, if it has a kernel for calls of mixed precision, on tensors in 16 bits. The two
-/// results may differ by twice as much as each may differ from the definition. Calls that libraries compute
-/// are checked with the libraries' kernels and with the project's own, whichever is faster. `selected`: can
-/// exclude calls. `every_way`: each call in one dtype (f32 if the op has it) also runs eagerly without a
-/// capture, and captured and replayed, which must give the same numbers; and products also run in TF32. `gpu`
-/// must be the process' device for that. An error thrown by a call is a finding, except kDeviceLost, which is
-/// rethrown because no further call can be checked after it.
+/// results may differ by twice the tolerance against the reference. Calls that libraries can compute are
+/// checked both with the libraries' kernels and with the project's own. `selected` can exclude calls. With
+/// `every_way`, each call in one dtype (f32 if the op has it) also runs eagerly, and as a capture that is
+/// replayed; these must give the same numbers. Products also run in TF32. `every_way` requires that `gpu` is
+/// the process' device. An error thrown by a call is a finding, except kDeviceLost, which is rethrown because
+/// no further call can be checked after it.
 std::vector<DeviceCheck> check_device(
     const std::shared_ptr<cuda::Gpu>& gpu, const graph::Registry& registry,
     const std::function<bool(const graph::OpDef& op, DType dtype, size_t sample)>& selected = {},

@@ -1,4 +1,4 @@
-// Checks of a device against the CPU that belong to no single op: conditions within a step, concurrent
+// Checks of a device against the CPU that don't belong to a single op: conditions within a step, concurrent
 // instructions, and batches in transfer.
 #pragma once
 

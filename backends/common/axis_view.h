@@ -1,4 +1,4 @@
-// A tensor seen around one of its axes.
+// A tensor viewed as three axes: one chosen axis, and the axes before and after it.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,8 @@
 
 namespace isochron::ops {
 
-/// (outer, extent, inner): the elements before, along and behind the axis.
+/// (outer, extent, inner): the number of elements over the axes before it, along it, and over the axes after
+/// it.
 struct AxisView {
   int64_t outer = 1;
   int64_t extent = 1;

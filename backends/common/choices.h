@@ -14,11 +14,11 @@
 
 namespace isochron::ops {
 
-/// If on, the first available candidate is always chosen: nothing is timed, and recorded choices that were
-/// made by timing are not used. Applies to the whole process, and to calls prepared afterwards.
+/// If on, the first candidate that supports a call is always chosen: nothing is timed, and recorded choices
+/// that were made by timing aren't used. Applies to the whole process, for calls prepared afterwards.
 void set_deterministic(bool on);
 bool deterministic();
-/// Deterministic choice is on for the lifetime of the object.
+/// Turns deterministic choice on for the lifetime of the object.
 class Deterministic {
  public:
   Deterministic() { set_deterministic(true); }
@@ -34,27 +34,26 @@ class Deterministic {
 /// recorded one if it supports the call on this machine, otherwise the one on disk, otherwise the fastest.
 /// `prepare(i)` makes candidate i ready and returns a function that runs it once, or an empty function if i
 /// doesn't support the call. `before_timing` is called once before the first run if there are several
-/// candidates to time.
-/// Candidates that the rule prefers come first, also in timing. A candidate that is much slower runs only
-/// once, the others until two of their runs agree.
-/// Returns `names.size()` if no candidate supports the call. The disk is read at the first call. A file that
-/// can't be used is reported as an event kNotice and replaced at the next save.
+/// candidates to time. `names` lists preferred candidates first; they are also timed first. A candidate that
+/// is much slower runs only once, the others run until two of their times agree. Returns `names.size()` if no
+/// candidate supports the call. The disk is read at the first call. A file that can't be used is reported as
+/// an event kNotice and replaced at the next save.
 size_t choose(const std::string& call, std::span<const std::string_view> names,
               const std::function<std::function<void()>(size_t)>& prepare,
               const std::function<void()>& before_timing = {});
 
-/// Maps calls to the names of their candidates, for every choice that was timed, read from disk or restored.
-/// At most kMaxRecordedChoices.
+/// The recorded choices, as a map from calls to candidate names: those that were timed, read from disk or
+/// restored. At most kMaxRecordedChoices.
 std::map<std::string, std::string> recorded_choices();
-/// Adds choices to the record, replacing those of equal calls. They are not written to disk.
+/// Adds choices to the record and replaces those for the same calls. They aren't written to disk.
 void restore_choices(const std::map<std::string, std::string>& choices);
-/// Empties the record, as in a new process: the disk is read again.
+/// Empties the record, as in a new process; the next choice reads the disk again.
 void forget_choices();
 
-/// Writes the choices timed since the last save to disk, and keeps those that other processes wrote there.
-/// Beyond kMaxRecordedChoices, choices that this process didn't use are dropped. Called automatically after a
-/// function has been captured and when the process ends, never during a replay. Does nothing if nothing is
-/// new or the disk is switched off. If writing fails, it isn't tried again.
+/// Writes the choices timed since the last save to disk, and keeps the choices that other processes wrote
+/// there. If there are more than kMaxRecordedChoices, choices that this process didn't use are dropped.
+/// Called automatically after a function has been captured and when the process ends, never during a replay.
+/// Does nothing if nothing is new or the disk is switched off. If writing fails, it isn't tried again.
 void save_choices();
 
 inline constexpr size_t kMaxRecordedChoices = 4096;

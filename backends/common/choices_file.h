@@ -1,4 +1,4 @@
-// The file that keeps choices made by timing beyond the process: one small text file per machine.
+// The file that keeps timed choices for later processes: one small text file per machine.
 // backends/common/choices.h decides what is kept; this header covers the file's location, format and limits.
 //
 // The file lies in the user's cache folder (core/files/cache_folder.h). Its name contains a hash of
@@ -12,7 +12,7 @@
 
 namespace isochron::ops {
 
-/// Empty if the file is switched off or no cache folder is known.
+/// The file's path; empty if the file is switched off or no cache folder is known.
 std::filesystem::path choices_path();
 
 /// The choices in the file at `path`, as a map from calls to candidate names; empty if there is no file.
@@ -21,12 +21,12 @@ std::filesystem::path choices_path();
 std::map<std::string, std::string> read_choices_file(const std::filesystem::path& path);
 
 /// Replaces the whole file at `path`, and creates its folder if needed. If there are more than
-/// kMaxChoicesFiles files, those of other machines are removed, oldest first. Calls that don't fit in a line
-/// are left out. Throws kIo.
+/// kMaxChoicesFiles files, files of other machines are removed, oldest first. Calls that don't fit in a line
+/// are skipped. Throws kIo.
 void write_choices_file(const std::filesystem::path& path, const std::map<std::string, std::string>& choices);
 
 inline constexpr size_t kMaxChoicesFiles = 8;
-/// Ends the name of a candidate that was chosen while other programs took the cores away.
+/// The suffix of a candidate's name in a doubtful choice: other programs occupied the cores during timing.
 inline constexpr char kDoubtful = '?';
 
 }  // namespace isochron::ops

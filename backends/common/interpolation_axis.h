@@ -7,8 +7,8 @@
 
 namespace isochron::ops {
 
-/// The axis of a call of `interpolate` or, if `transposed`, of its transpose, whose result has the elements
-/// of the axis.
+/// The axis of a call of `interpolate` or, if `transposed`, of its transpose, where the axis' elements are in
+/// the result.
 inline element::InterpolationAxis interpolation_axis(const graph::KernelRequest& request, bool transposed) {
   const int axis = axis_of(request);
   const int64_t in = request.inputs[0].shape[axis], out = request.outputs[0].shape[axis];

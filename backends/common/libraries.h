@@ -1,4 +1,4 @@
-// Versions of the libraries under the kernels, for reports.
+// Versions of the libraries that the kernels use, for reports.
 #pragma once
 
 #include <string>

@@ -12,12 +12,12 @@
 
 namespace isochron::ops {
 
-/// A copy of `body` whose results overwrite its state, i.e. its inputs from `first_state` on.
+/// A copy of `body` whose results overwrite its state: the inputs from `first_state` on.
 std::unique_ptr<graph::Graph> in_place(const graph::Graph& body, size_t first_state);
-/// The same for the body of a scan, with only the outputs that are read.
+/// The same for the body of a scan, without the outputs that are unread.
 std::unique_ptr<graph::Graph> scan_body_in_place(const ScanLayout& layout, std::span<const bool> unread);
 
-/// `cond`: one of two plans, in one workspace.
+/// The kernel of `cond`: runs one of two plans, which share a workspace.
 class CondKernel : public graph::Kernel {
  public:
   explicit CondKernel(const graph::KernelRequest& request)
@@ -41,7 +41,7 @@ class CondKernel : public graph::Kernel {
   std::vector<size_t> sizes_;
 };
 
-/// `while_loop`. The workspace begins with the number of the iteration.
+/// The kernel of `while_loop`. The workspace begins with the number of the iteration.
 class WhileKernel : public graph::Kernel {
  public:
   explicit WhileKernel(const graph::KernelRequest& request)
@@ -86,11 +86,11 @@ class WhileKernel : public graph::Kernel {
   int64_t bound_;
   size_t workspace_ = 0;
   std::vector<size_t> sizes_;
-  std::vector<int64_t> own_;  // workspace offset of a state that nobody reads afterwards, or -1
+  std::vector<int64_t> own_;  // workspace offset of each state that is unread after the loop, or -1
   std::vector<std::byte*> state_;
 };
 
-/// `update_if`: a plan that updates the state in place, in the memory of the results.
+/// The kernel of `update_if`: a plan that updates the state in place, in the memory of the results.
 class UpdateIfKernel : public graph::Kernel {
  public:
   explicit UpdateIfKernel(const graph::KernelRequest& request)
@@ -109,10 +109,10 @@ class UpdateIfKernel : public graph::Kernel {
  protected:
   graph::SubPlan update_;
   size_t inputs_;
-  std::vector<size_t> sizes_;  // of the state
+  std::vector<size_t> sizes_;  // bytes of the states
 };
 
-/// `scan`. The workspace begins with the number of the row.
+/// The kernel of `scan`. The workspace begins with the number of the row.
 class ScanKernel : public graph::Kernel {
  public:
   explicit ScanKernel(const graph::KernelRequest& request)
@@ -160,7 +160,7 @@ class ScanKernel : public graph::Kernel {
   }
 
  protected:
-  /// `move(to, from, bytes)`, `set_row` and `body` act where the kernel runs.
+  /// `move(to, from, bytes)`, `set_row` and `body` are the backend's operations, on its device.
   template <typename Move, typename SetRow, typename Body>
   void run_steps(const graph::KernelArgs& args, const Move& move, const SetRow& set_row, const Body& body) {
     for (size_t i = 0; i < layout_.states; ++i) move(state_[i], args.inputs[i], state_bytes_[i]);
@@ -188,11 +188,11 @@ class ScanKernel : public graph::Kernel {
   size_t inputs_;
   size_t workspace_ = 0;
   std::vector<size_t> state_bytes_;
-  std::vector<int64_t> own_;  // workspace offset of a final state that nobody reads, or -1
+  std::vector<int64_t> own_;  // workspace offset of each final state that is unread, or -1
   std::vector<std::byte*> state_;
   std::vector<size_t> slice_bytes_;
-  std::vector<size_t> slices_at_;  // in the workspace
-  std::vector<size_t> read_;       // outputs that somebody reads
+  std::vector<size_t> slices_at_;  // workspace offsets
+  std::vector<size_t> read_;       // outputs that are read
   std::vector<size_t> output_bytes_;
 };
 

@@ -1,5 +1,5 @@
-// Factories of kernels for a device (graph/ir/backend.h). They add text to the request's module, and the
-// kernels launch its functions once it is loaded. All results are bitwise reproducible.
+// Factories of kernels for a device (graph/ir/backend.h). A factory adds text to the request's module, and
+// its kernel launches the module's functions once the module is loaded. All results are bitwise reproducible.
 #pragma once
 
 #include <memory>
@@ -15,8 +15,8 @@ namespace isochron::ops {
 std::unique_ptr<graph::Kernel> prepare_elementwise_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_reduction_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_fused_cuda(const graph::KernelRequest& request);
-// If an index is out of range, for which the CPU throws kOutOfRange, the device is lost (kDeviceLost) after a
-// line on standard output, because device code can't throw.
+// If an index is out of range, the CPU throws kOutOfRange. Device code can't throw: there the kernel prints a
+// line to standard output, and the device is lost (kDeviceLost).
 std::unique_ptr<graph::Kernel> prepare_square_sum_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_blend_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_stack_row_cuda(const graph::KernelRequest& request);
@@ -37,8 +37,7 @@ std::unique_ptr<graph::Kernel> prepare_gather_cuda(const graph::KernelRequest& r
 std::unique_ptr<graph::Kernel> prepare_interpolate_cuda(const graph::KernelRequest& request);
 /// Each element sums its contributions in a fixed order.
 std::unique_ptr<graph::Kernel> prepare_interpolate_transpose_cuda(const graph::KernelRequest& request);
-// If a matrix has no result, for which the CPU throws kInvalidArgument, the device is lost as for an index
-// out of range.
+// If a matrix has no result, the CPU throws kInvalidArgument; a device is lost, as for an index out of range.
 std::unique_ptr<graph::Kernel> prepare_cholesky_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_triangular_solve_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_solve_cuda(const graph::KernelRequest& request);
@@ -49,7 +48,7 @@ std::unique_ptr<graph::Kernel> prepare_normal_cuda(const graph::KernelRequest& r
 std::unique_ptr<graph::Kernel> prepare_bernoulli_cuda(const graph::KernelRequest& request);
 /// Rows with the same index are added in order.
 std::unique_ptr<graph::Kernel> prepare_scatter_add_cuda(const graph::KernelRequest& request);
-/// Of the updates of one slice the last stays.
+/// If a slice has several updates, the last one wins.
 std::unique_ptr<graph::Kernel> prepare_scatter_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_scatter_max_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_scatter_min_cuda(const graph::KernelRequest& request);
@@ -74,8 +73,8 @@ std::unique_ptr<graph::Kernel> prepare_linear_recurrence_cuda(const graph::Kerne
 /// Sums are in f32, or in f64 for f64 operands. Uses the machine's matrix product library if that supports
 /// the call.
 std::unique_ptr<graph::Kernel> prepare_matmul_cuda(const graph::KernelRequest& request);
-/// `fused_product` of a `matmul`: in a single call of that library if possible, else in tiles or as two
-/// kernels. A relu of NaN is NaN.
+/// `fused_product` of a `matmul`: a single call of that library if possible, otherwise tiled kernels or two
+/// kernels. relu(NaN) is NaN.
 std::unique_ptr<graph::Kernel> prepare_fused_matmul_cuda(const graph::KernelRequest& request,
                                                          const FusedProduct& fused);
 /// Operands in f32, bf16 or f16 and a result in f32 or bf16; null for a result in f16.
@@ -83,29 +82,30 @@ std::unique_ptr<graph::Kernel> prepare_matmul_float8_cuda(const graph::KernelReq
 /// Images and kernels in one floating dtype, biases in any.
 std::unique_ptr<graph::Kernel> prepare_convolution_cuda(ConvolutionPass pass, const ConvolutionShape& shape,
                                                         const graph::KernelRequest& request);
-/// `fused_product` of one of the first two passes, in tiles or as two kernels.
+/// `fused_product` of one of the first two passes, by tiled kernels or as two kernels.
 std::unique_ptr<graph::Kernel> prepare_fused_convolution_cuda(ConvolutionPass pass,
                                                               const ConvolutionShape& shape,
                                                               const graph::KernelRequest& request,
                                                               const FusedProduct& fused);
 std::unique_ptr<graph::Kernel> prepare_pooling_cuda(Pooling pooling, const PoolingShape& shape,
                                                     const graph::KernelRequest& request);
-/// All steps run in one launch if possible, otherwise one launch and one product per step. The tensors with
-/// an axis of time, and the kernels, may be stored in one 16-bit dtype; else null.
+/// All steps run in one launch if possible, otherwise one launch and one product per step. The tensors with a
+/// time axis, and the kernels, may all be stored in the same 16-bit dtype; null for other combinations of
+/// dtypes.
 std::unique_ptr<graph::Kernel> prepare_recurrent_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_recurrent_gradient_cuda(const graph::KernelRequest& request);
-/// Heads in any floating dtypes; no scores are stored.
+/// Heads may have any floating dtype; the scores aren't stored.
 std::unique_ptr<graph::Kernel> prepare_attention_cuda(const AttentionShape& shape,
                                                       const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_attention_gradient_cuda(const AttentionShape& shape,
                                                                const graph::KernelRequest& request);
-/// All optimizers whose rule is elementwise (ops/optimizer/update_rule.h).
+/// For all optimizers with an elementwise rule (ops/optimizer/update_rule.h).
 std::unique_ptr<graph::Kernel> prepare_update_cuda(const graph::KernelRequest& request);
 /// Lines are printed to standard output when the host next waits for the device.
 std::unique_ptr<graph::Kernel> prepare_print_cuda(const graph::KernelRequest& request);
 /// If a value isn't finite, the device is lost as for an index out of range.
 std::unique_ptr<graph::Kernel> prepare_check_numerics_cuda(const graph::KernelRequest& request);
-/// The same rules on listed rows of tables.
+/// The elementwise optimizer rules, applied to listed rows of tables.
 std::unique_ptr<graph::Kernel> prepare_update_rows_cuda(const graph::KernelRequest& request);
 /// Updates of the same row are added in order.
 std::unique_ptr<graph::Kernel> prepare_coalesce_rows_cuda(const graph::KernelRequest& request);

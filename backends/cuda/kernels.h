@@ -1,4 +1,4 @@
-// The kernels of CUDA devices by op.
+// The table of kernels for CUDA devices by op.
 #pragma once
 
 #include "isochron/graph/ir/backend.h"

@@ -1,4 +1,4 @@
-// The kernels of ops/collective/collectives.h. Each is one collective, run by the group's thread while the
+// The kernels of ops/collective/collectives.h. Each runs one collective: the group's thread runs it while the
 // calling thread waits.
 #pragma once
 

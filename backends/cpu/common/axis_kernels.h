@@ -1,5 +1,5 @@
 // Shared by kernels that work along one axis: distribution of columns over threads, index arrays, and
-// widening of numbers to the type they are summed in.
+// conversion of numbers to the type in which they are summed.
 #pragma once
 
 #include <algorithm>
@@ -12,11 +12,11 @@
 
 namespace isochron::ops {
 
-/// The number of elements from which it pays to wake the other threads.
+/// The number of elements per thread from which waking another thread pays off.
 inline constexpr int64_t kElemsPerThread = 32 * 1024;
 
-/// Calls `body(outer, begin, end)` for runs of at most `longest` inner positions that together cover all of
-/// (outer, inner), each run on one thread.
+/// Calls `body(outer, begin, end)` for runs of at most `longest` inner positions. The runs together cover all
+/// of (outer, inner); each is processed by one thread.
 template <typename Body>
 void for_columns(int threads, int64_t outer, int64_t inner, int64_t longest, Body&& body) {
   parallel_for(threads, outer * inner, [&](int64_t first, int64_t last) {
@@ -35,7 +35,7 @@ void for_columns(int threads, int64_t outer, int64_t inner, int64_t longest, Bod
   });
 }
 
-/// Index `i` of an i32 or i64 array.
+/// Reads an i32 or i64 array of indices.
 class Indices {
  public:
   Indices(const std::byte* data, DType dtype) : data_(data), wide_(dtype == DType::kI64) {}
@@ -51,7 +51,7 @@ class Indices {
 template <typename T>
 inline constexpr bool half_type = std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>;
 
-/// A number one can calculate with: 16-bit floats as f32, all others as they are.
+/// Converts 16-bit floats to f32, for computing; returns other numbers unchanged.
 template <typename T>
 auto widen(T x) {
   if constexpr (half_type<T>) {

@@ -25,7 +25,7 @@ namespace HWY_NAMESPACE {
 /// Whether this process may use these instructions.
 inline bool multiplies_pairs() { return multiplies_in(DType::kBF16); }
 
-/// sum + a0 b0 + a1 b1 in each lane: a and b hold two bf16, the first in the lower half.
+/// sum + a0 b0 + a1 b1 in each lane. A lane of a or b holds two bf16 numbers, the first in the lower half.
 HWY_INLINE hwy::HWY_NAMESPACE::Vec512<float> add_pair_products(hwy::HWY_NAMESPACE::Vec512<float> sum,
                                                                hwy::HWY_NAMESPACE::Vec512<uint32_t> a,
                                                                hwy::HWY_NAMESPACE::Vec512<uint32_t> b) {

@@ -8,8 +8,8 @@
 
 namespace isochron::ops {
 
-/// How many numbers along the depth of a product are multiplied at once, as one element of an operand: one,
-/// or a pair of bf16.
+/// The number of numbers per element of an operand. The numbers of an element are consecutive along the
+/// product's depth and are multiplied at once: one number, or a pair of bf16.
 template <typename O>
 inline constexpr int64_t kTogether = sizeof(O) == 2 ? 2 : 1;
 
@@ -22,7 +22,7 @@ struct Left {
   int64_t outer;
   int64_t inner_count;  // in elements
   int64_t outer_count = 1;
-  bool tiles = false;  // multiplied in tile registers: elements of a row and one `outer` lie side by side
+  bool tiles = false;  // use tile registers; then inner elements must be contiguous
 };
 
 /// c (rows, columns) = init + a b. Strides are in numbers.
@@ -31,7 +31,7 @@ struct BlockProduct {
   int64_t rows;
   int64_t columns;  // a multiple of the vector's lanes
   Left<O> a;
-  const O* b;     // rows of elements; those of bf16 hold the numbers of rows 2 k and 2 k + 1 side by side
+  const O* b;     // rows of elements; bf16: row k holds pairs from rows 2 k and 2 k + 1
   int64_t b_row;  // from one row of elements to the next
   const ComputeType<O>* init;
   int64_t init_row;  // 0: all rows start from the same row of init

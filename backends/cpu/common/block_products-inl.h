@@ -1,5 +1,5 @@
-// Products of small blocks in registers: how operands are stored and read, and c = init + a b. Included once
-// per Highway target, hence no ordinary include guard.
+// Products of small blocks, c = init + a b, in registers, and the layout of their operands. Included once per
+// Highway target, hence no ordinary include guard.
 
 #if defined(ISOCHRON_OPS_CPU_BLOCK_PRODUCTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ISOCHRON_OPS_CPU_BLOCK_PRODUCTS_INL_H_
@@ -46,7 +46,7 @@ HWY_INLINE void copy_row(const From* from, int64_t count, To* to) {
   }
 }
 
-/// How products load their operands, and the loads and stores for the other tensors of a kernel.
+/// The loads of product operands, and the loads and stores of a kernel's other tensors.
 template <typename O>
 struct Operand {
   static constexpr hn::ScalableTag<O> d{};
@@ -66,7 +66,7 @@ struct Operand {
   static HWY_INLINE void write(Vector<O> v, E* to, size_t lanes) {
     store_numbers(d, v, to, lanes);
   }
-  /// A vector of each of kTogether rows, side by side as products read them.
+  /// Stores vectors of kTogether rows in the interleaved layout that products read.
   static HWY_INLINE void write_together(const Vector<O> (&rows)[1], O* to) { hn::StoreU(rows[0], d, to); }
   /// Returns `rows` rows of `columns` numbers (a multiple of the lanes), with the depth along the rows, in
   /// the layout that products read. If `from` has another layout, they are packed into `to`, zero-padded up
@@ -139,7 +139,7 @@ HWY_INLINE void transpose_vectors(Vector<uint32_t> (&v)[16]) {
     const auto x = hn::BitCast(wide, a), y = hn::BitCast(wide, b);
     return hn::BitCast(words, upper ? hn::InterleaveUpper(wide, x, y) : hn::InterleaveLower(wide, x, y));
   };
-  for (int g = 0; g < 16; g += 4) {  // squares of 4 within blocks of 128 bits
+  for (int g = 0; g < 16; g += 4) {  // 4x4 blocks: transpose their parts of 128 bits
     const auto a = hn::InterleaveLower(words, v[g], v[g + 1]), b = hn::InterleaveUpper(words, v[g], v[g + 1]);
     const auto c = hn::InterleaveLower(words, v[g + 2], v[g + 3]);
     const auto d = hn::InterleaveUpper(words, v[g + 2], v[g + 3]);
@@ -148,7 +148,7 @@ HWY_INLINE void transpose_vectors(Vector<uint32_t> (&v)[16]) {
     v[g + 2] = interleave_wide(b, d, false);
     v[g + 3] = interleave_wide(b, d, true);
   }
-  for (int i = 0; i < 4; ++i) {  // the squares themselves
+  for (int i = 0; i < 4; ++i) {  // then exchange the 4x4 blocks
     const __m512i lower = _mm512_shuffle_i32x4(v[i].raw, v[i + 4].raw, 0x44);
     const __m512i upper = _mm512_shuffle_i32x4(v[i].raw, v[i + 4].raw, 0xEE);
     const __m512i next_lower = _mm512_shuffle_i32x4(v[i + 8].raw, v[i + 12].raw, 0x44);
@@ -160,8 +160,8 @@ HWY_INLINE void transpose_vectors(Vector<uint32_t> (&v)[16]) {
   }
 }
 
-/// to (columns, whole) = `rows` rows of `columns` numbers, transposed, and zeros beyond. `rows` is even,
-/// `columns` a multiple of 16 and `whole` of 32.
+/// Transposes `rows` rows of `columns` numbers into `to` (columns, whole), filling up with zeros. `rows` is
+/// even, `columns` a multiple of 16 and `whole` of 32.
 inline void transpose_numbers(int64_t rows, int64_t whole, int64_t columns, const bfloat16* from,
                               bfloat16* to) {
   using Pairs = Operand<bfloat16>;
@@ -184,7 +184,8 @@ inline void transpose_numbers(int64_t rows, int64_t whole, int64_t columns, cons
   }
 }
 
-/// to (columns / 2, rows) pairs = rows of pairs, transposed: `rows` is a multiple of 16, `columns` of 32.
+/// Transposes rows of pairs into `to`, (columns / 2, rows) pairs. `rows` is a multiple of 16, `columns` of
+/// 32.
 inline void transpose_pairs(int64_t rows, int64_t columns, const bfloat16* from, bfloat16* to) {
   const hn::ScalableTag<uint32_t> words;
   const uint32_t* in = reinterpret_cast<const uint32_t*>(from);
@@ -200,7 +201,7 @@ inline void transpose_pairs(int64_t rows, int64_t columns, const bfloat16* from,
 }
 #endif
 
-/// The rows [first, first + kRows) of kVectors vectors of columns from `column` on.
+/// Computes rows [first, first + kRows) in kVectors vectors of columns, from `column` on.
 template <typename O, int kRows, int kVectors, typename T = ComputeType<O>>
 HWY_INLINE void multiply_tile(const BlockProduct<O>& p, int64_t first, int64_t column) {
   const hn::ScalableTag<T> d;
@@ -230,7 +231,7 @@ HWY_INLINE void multiply_tile(const BlockProduct<O>& p, int64_t first, int64_t c
   }
 }
 
-/// All rows of kVectors vectors of columns, in tiles of nearly equal height that fill the registers.
+/// Computes all rows in kVectors vectors of columns, in tiles of nearly equal height that fill the registers.
 template <typename O, int kVectors>
 void multiply_columns(const BlockProduct<O>& p, int64_t column) {
   constexpr int64_t kMost = HWY_MAX_BYTES >= 64 && HWY_TARGET <= HWY_AVX3 ? 6 : 3;
@@ -262,7 +263,7 @@ void multiply_columns(const BlockProduct<O>& p, int64_t column) {
   }
 }
 
-/// How many vectors of columns to compute at once if `left` of them remain: 4, 2 or 1.
+/// The number of column vectors to compute at once if `left` of them remain: 4, 2 or 1.
 inline int64_t panel_vectors(int64_t left) { return left >= 4 ? 4 : left >= 2 ? 2 : 1; }
 
 template <typename O>

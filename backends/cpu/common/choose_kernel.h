@@ -10,9 +10,9 @@
 
 namespace isochron::ops {
 
-/// Chooses a kernel for `request` from `names` (see choose in backends/common/choices.h). `make(i)` makes
-/// candidate i for `threads` threads, or returns null if it doesn't support the call. Returns null if none
-/// does.
+/// Chooses a kernel for `request` from `names` (see choose in backends/common/choices.h). `make(i)` creates
+/// candidate i for `threads` threads, or returns null if it doesn't support the call. Returns null if no
+/// candidate supports the call.
 std::unique_ptr<graph::Kernel> choose_kernel(
     const graph::KernelRequest& request, int threads, std::span<const std::string_view> names,
     const std::function<std::unique_ptr<graph::Kernel>(size_t)>& make);

@@ -14,7 +14,7 @@ namespace isochron::ops::onednn {
 
 const dnnl::engine& cpu_engine();
 
-/// Sets the number of threads that the calling thread's next primitives are made for and run with.
+/// Sets the number of threads for primitives that the calling thread creates or runs from now on.
 void use_threads(int threads);
 
 /// Our error code for a failure of the library.
@@ -22,7 +22,8 @@ inline ErrorCode error_code(dnnl_status_t status) {
   return status == dnnl_out_of_memory ? ErrorCode::kOutOfMemory : ErrorCode::kUnsupported;
 }
 
-/// For calls of the library's C interface, which throws nothing. `what`: "a primitive", "the product".
+/// Throws if a call of the library's C interface failed. `what` names the object, e.g. "a primitive", "the
+/// product".
 inline void require_success(dnnl_status_t status, std::string_view where, std::string_view what) {
   require(status == dnnl_success, error_code(status), where, "oneDNN: {} failed with status {}", what,
           static_cast<int>(status));
@@ -44,22 +45,22 @@ decltype(auto) translated(std::string_view where, F&& body) {
   }
 }
 
-/// Where an operand of a primitive is found in a kernel call.
+/// Whether an operand of a primitive is an input or an output of the kernel.
 enum class Port { kInput, kOutput };
 
 struct Operand {
   int argument;  // DNNL_ARG_...
   Port port;
-  int index;                // of the kernel's inputs or outputs
+  int index;                // index among the kernel's inputs or outputs
   dnnl::memory::desc own;   // the layout that the primitive requires
   dnnl::memory::desc user;  // the layout of our tensor
 };
 
-/// A primitive between tensors of our layout: operands that it wants in a layout of its own are reordered
-/// through the workspace, before (inputs) or after it (outputs).
+/// A primitive on tensors in our layout. If the primitive requires another layout for an operand, the operand
+/// is reordered in the workspace: inputs before the primitive runs, outputs after it.
 class BoundPrimitive {
  public:
-  /// `scratchpad` is the primitive's, in user mode. Throws what `translated` throws.
+  /// `scratchpad` describes the primitive's scratchpad (user mode). Throws what `translated` throws.
   BoundPrimitive(dnnl::primitive primitive, std::vector<Operand> operands,
                  const dnnl::memory::desc& scratchpad, int threads);
   size_t workspace_bytes() const { return workspace_bytes_; }
@@ -67,16 +68,16 @@ class BoundPrimitive {
   void run();
 
  private:
-  /// One execution with its arguments in the library's form.
+  /// One execution of a primitive, with its arguments as oneDNN takes them.
   struct Step {
     dnnl::primitive primitive;
     std::vector<dnnl_exec_arg_t> arguments;
   };
-  /// A memory object and where its address comes from.
+  /// A memory object and the source of its address.
   struct Bound {
     dnnl::memory memory;
     enum class Source { kInput, kOutput, kWorkspace } source;
-    size_t index;  // of inputs or outputs; offset in the workspace
+    size_t index;  // index of an input or output, or offset in the workspace
   };
   size_t place(const dnnl::memory::desc& desc);
   dnnl_memory_t add(const dnnl::memory::desc& desc, Bound::Source source, size_t index);

@@ -1,4 +1,5 @@
-// Shared by kernels over rows and by kernels that are written once for f32 and f64 per instruction set.
+// Helpers for kernels over rows, and for kernels that are written once for f32 and f64 and compiled per
+// instruction set.
 #pragma once
 
 #include <memory>
@@ -34,7 +35,7 @@
 
 namespace isochron::ops {
 
-/// K<float> or K<double>, made from `arguments`.
+/// Creates a K<float> or K<double> from `arguments`.
 template <template <typename> class K, typename... Arguments>
 std::unique_ptr<graph::Kernel> by_dtype(DType dtype, const Arguments&... arguments) {
   if (dtype == DType::kF32) return std::make_unique<K<float>>(arguments...);
@@ -63,7 +64,7 @@ class RowsKernel : public graph::Kernel {
     return reinterpret_cast<const T*>(args.inputs[i]);
   }
   static T* output(const graph::KernelArgs& args, int i) { return reinterpret_cast<T*>(args.outputs[i]); }
-  /// Tensors stored in the type that T is computed in: statistics, parameters.
+  /// The element type of statistics and parameters, which are stored in the type that T is computed in.
   using Number = ComputeType<T>;
   static const Number* number_input(const graph::KernelArgs& args, int i) {
     return reinterpret_cast<const Number*>(args.inputs[i]);
@@ -71,7 +72,7 @@ class RowsKernel : public graph::Kernel {
   static Number* number_output(const graph::KernelArgs& args, int i) {
     return reinterpret_cast<Number*>(args.outputs[i]);
   }
-  /// body(thread, first row, last row) on every thread.
+  /// Calls body(thread, first row, end row) on every thread.
   template <typename Body>
   void each_part(Body body) const {
     parallel_for(threads_, threads_, [&](int64_t begin, int64_t end) {
@@ -82,7 +83,7 @@ class RowsKernel : public graph::Kernel {
   int threads_;
 
  private:
-  static constexpr int64_t kElemsPerThread = 16 * 1024;  // from which a second thread pays
+  static constexpr int64_t kElemsPerThread = 16 * 1024;  // elements that make another thread pay off
 };
 
 }  // namespace isochron::ops

@@ -6,7 +6,7 @@
 
 namespace isochron::ops {
 
-/// Parts of `memory`, one after the other, each aligned to a cache line.
+/// Divides memory into consecutive parts, each aligned to a cache line.
 class Scratch {
  public:
   explicit Scratch(std::byte* memory) : at_(memory) {}
@@ -21,7 +21,7 @@ class Scratch {
   std::byte* at_;
 };
 
-/// Prefetches a row of `count` elements that will be read soon. Needed if the row is so far from the previous
+/// Prefetches a row of `count` elements that will be read soon. Useful if the row is so far from the previous
 /// ones that the hardware prefetcher doesn't predict it.
 template <typename E>
 inline void fetch_row(const E* row, int64_t count) {

@@ -1,7 +1,7 @@
 // Loads and stores of the first lanes of a vector, and loops and sums over runs whose last vector isn't full.
-// Highway's masked forms touch the whole vector, aligned, where the instruction set has none (SSE); these
-// never touch what the mask leaves out, on any target. Included once per Highway target, hence no ordinary
-// include guard.
+// On instruction sets without masked memory access (SSE), Highway's masked functions access the whole vector,
+// and require alignment; the functions here never access memory outside the mask, on any target. Included
+// once per Highway target, hence no ordinary include guard.
 
 #if defined(ISOCHRON_OPS_CPU_TAILS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ISOCHRON_OPS_CPU_TAILS_INL_H_
@@ -21,7 +21,7 @@ namespace HWY_NAMESPACE {
 
 inline constexpr bool kMasksMemory = HWY_TARGET <= HWY_AVX2;  // better targets have lower numbers
 
-/// p[i] in the lanes of `mask`, which must be FirstN; 0 in the others.
+/// Loads p[i] in the lanes of `mask`, which must be from FirstN; 0 in the other lanes.
 template <class D, class M, typename T>
 HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> masked_load(M mask, D d, const T* p) {
   if constexpr (kMasksMemory) {
@@ -33,7 +33,7 @@ HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> masked_load(M mask, D d, const T* p) {
   }
 }
 
-/// Stores the lanes of `mask`, which must be FirstN, to p.
+/// Stores the lanes of `mask`, which must be from FirstN, to p.
 template <class D, class V, class M, typename T>
 HWY_INLINE void masked_store(V v, M mask, D d, T* p) {
   if constexpr (kMasksMemory) {
@@ -72,7 +72,7 @@ HWY_INLINE void each_vector(D d, int64_t n, Body body) {
   if (i < n) body(i, static_cast<size_t>(n - i));
 }
 
-/// Elements that are summed in vector lanes before they go to an f64.
+/// The number of elements that are summed in vector lanes before the sum is added to an f64.
 inline constexpr int64_t kSumTile = 1024;
 
 template <class D>

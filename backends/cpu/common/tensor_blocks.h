@@ -1,4 +1,4 @@
-// Lists of tensors in blocks of elements, for kernels that do the same to all elements of all tensors.
+// Divides lists of tensors into blocks of elements, for kernels that treat all elements of all tensors alike.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,7 @@ class TensorBlocks {
     threads_ = total >= kParallelElems ? threads : 1;
   }
   size_t size() const { return blocks_.size(); }
-  /// body(b, block b) for every block.
+  /// Calls body(b, block b) for every block.
   template <typename Body>
   void each(Body body) const {
     parallel_for(threads_, static_cast<int64_t>(blocks_.size()), [&](int64_t begin, int64_t end) {
@@ -37,9 +37,10 @@ class TensorBlocks {
   }
 
  private:
-  /// Elements that one thread takes at a time; sums are made of the sums of such blocks.
+  /// Elements per block. A thread processes one block at a time, and sums are computed from the sums of the
+  /// blocks.
   static constexpr int64_t kBlock = 8192;
-  /// Below this many elements a parallel region costs more than it saves.
+  /// With fewer elements, a parallel region costs more than it saves.
   static constexpr int64_t kParallelElems = int64_t{1} << 16;
 
   std::vector<Block> blocks_;

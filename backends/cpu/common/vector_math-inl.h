@@ -1,7 +1,7 @@
-// The vocabulary of functors-inl.h over Highway vectors: Highway's functions where they are exact enough on
-// their whole domain, and forms of our own where they aren't or where networks spend their time. The largest
-// errors are stated in ops/elementwise/element_accuracy.h. Included once per Highway target, hence no
-// ordinary include guard.
+// The functions that functors-inl.h uses, on Highway vectors. They call Highway's functions if these are
+// accurate enough on their whole domain; the others, and those that dominate the running time of networks,
+// are implemented here. The largest errors are stated in ops/elementwise/element_accuracy.h. Included once
+// per Highway target, hence no ordinary include guard.
 
 #if defined(ISOCHRON_OPS_CPU_VECTOR_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ISOCHRON_OPS_CPU_VECTOR_MATH_INL_H_
@@ -22,7 +22,7 @@ namespace isochron::ops {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// max(x, low) and min(x, high); NaN stays, also where the instruction set's maximum would drop it.
+/// max(x, low) and min(x, high). NaN stays NaN, even on instruction sets whose maximum would drop it.
 template <class D>
 HWY_INLINE hn::Vec<D> at_least(D d, hn::Vec<D> x, double low) {
   const auto y = hn::Max(hn::Set(d, static_cast<hn::TFromD<D>>(low)), x);
@@ -74,7 +74,7 @@ HWY_INLINE hn::Vec<D> exp_f32(D d, hn::Vec<D> x) {
   p = hn::MulAdd(p, r, hn::Set(d, 1.0f));
   return p * power;
 }
-/// e^x for x <= 88.3, 0 below -87.6 as above; NaN stays.
+/// e^x for x <= 88.3; as above, 0 for x below -87.6, and NaN stays.
 template <class D>
 HWY_INLINE hn::Vec<D> exp_from_below(D d, hn::Vec<D> x) {
   if constexpr (sizeof(hn::TFromD<D>) == 4) {
@@ -97,7 +97,7 @@ HWY_INLINE hn::Vec<D> reciprocal(D d, hn::Vec<D> x) {
 #endif
   return one / x;
 }
-/// a / b, b finite and at least 1, with an error of at most 2 ULP.
+/// a / b for finite b of at least 1, with an error of at most 2 ULP.
 template <class D>
 HWY_INLINE hn::Vec<D> quotient(D d, hn::Vec<D> a, hn::Vec<D> b) {
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
@@ -149,7 +149,7 @@ struct VectorMath {
   static HWY_INLINE V mul_add(V a, V b, V c) { return hn::MulAdd(a, b, c); }
   static HWY_INLINE V neg_mul_add(V a, V b, V c) { return hn::NegMulAdd(a, b, c); }
   static HWY_INLINE V mul_sub(V a, V b, V c) { return hn::MulSub(a, b, c); }
-  /// The greater; a NaN in `b` stays.
+  /// The maximum; if `b` is NaN, the result is NaN.
   static HWY_INLINE V max(V a, V b) { return hn::Max(a, b); }
   static HWY_INLINE Mask less(V a, V b) { return hn::Lt(a, b); }
   static HWY_INLINE Mask is_nan(V x) { return hn::IsNaN(x); }  // hn::Ne is an ordered comparison
@@ -171,7 +171,7 @@ struct VectorMath {
     }
     return select(less(set(kLargest), x), set(kInfinity), inside);
   }
-  /// e^x for |x| <= kShortExp and NaN, nothing else.
+  /// e^x; x must be NaN or |x| <= kShortExp.
   static constexpr double kShortExp = kF32 ? 88.3 : 709.0;
   static HWY_INLINE V short_exp(V x) {
     if constexpr (kF32) {
@@ -193,7 +193,7 @@ struct VectorMath {
   }
   /// log(1 + x) for x in [0, 1].
   static HWY_INLINE V log1p_unit(V x) { return hn::Log1p(D(), x); }
-  /// Logarithm's special values: y = 0, y < 0, infinity, NaN.
+  /// `inside`, except for the special values of a logarithm: y = 0, y < 0, infinity, NaN.
   static HWY_INLINE V edges(V x, V y, V inside) {
     V result = select(hn::Eq(y, set(0)), set(-kInfinity), inside);
     result = select(less(y, set(0)), set(kNan), result);
@@ -208,10 +208,11 @@ struct VectorMath {
     const V near = clamp(hn::Cos(D(), x), 1);
     return hn::AllTrue(D(), within_reduction(x)) ? near : far_wave(x, near, std::cos);
   }
-  /// Where Highway's reduction by multiples of pi is exact enough.
+  /// The lanes in which Highway's range reduction by multiples of pi is accurate enough.
   static HWY_INLINE Mask within_reduction(V x) { return hn::Le(hn::Abs(x), set(kLargestReduced)); }
   static constexpr double kLargestReduced = 39000;
-  /// Uses the C library's function in the lanes where `x` is outside that range, including infinity and NaN.
+  /// `near`, except in lanes where `x` is outside that range or infinite or NaN: there the C library's
+  /// `function` is used.
   static HWY_NOINLINE V far_wave(V x, V near, T (*function)(T)) {
     HWY_ALIGN T inputs[HWY_MAX_BYTES / sizeof(T)];
     HWY_ALIGN T lanes[HWY_MAX_BYTES / sizeof(T)];
@@ -226,7 +227,7 @@ struct VectorMath {
     const V y = unbounded_tanh(x);
     return kF32 ? clamp(y, 1) : y;
   }
-  /// tanh; in f32 a result may be larger than 1 by its error, which is at most 7 ULP.
+  /// tanh with an error of at most 7 ULP in f32, so a result may exceed 1.
   static HWY_INLINE V unbounded_tanh(V x) {
     if constexpr (kF32) {
       const Ratio<D> ratio = tanh_ratio_f32(D(), clamp(x, 9.02));
@@ -241,7 +242,7 @@ struct VectorMath {
     return select(less(x, set(-kShortExp)), set(0), inside);
   }
   /// f32: x P(x^2) / Q(x^2), fitted by iteratively reweighted least squares to a relative error of 2.1e-8
-  /// below 3.9, from where on it is 1 in f32. f64: the C library's, lane by lane.
+  /// below 3.9; from there on erf is 1 in f32. f64: calls the C library for each lane.
   static HWY_INLINE V erf(V x) {
     if constexpr (kF32) {
       return erf_f32(x);
@@ -272,7 +273,7 @@ struct VectorMath {
     return hn::IfThenElse(saturated, one, y);  // NaN stays
   }
 
-  /// The standard normal distribution. Beyond kNormalRange, the density is that at the bound.
+  /// The standard normal distribution. Beyond kNormalRange, the density keeps its value at the bound.
   struct Normal {
     V cumulative;
     V density;

@@ -1,4 +1,4 @@
-// Kernels of the ops that look at their input and pass it on.
+// Kernels of the debugging ops, which inspect their input and return it.
 #pragma once
 
 #include <memory>

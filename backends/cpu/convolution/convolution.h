@@ -12,7 +12,7 @@ namespace isochron::ops {
 std::unique_ptr<graph::Kernel> prepare_convolution(ConvolutionPass pass, const ConvolutionShape& shape,
                                                    const graph::KernelRequest& request);
 /// The same for images and kernels stored in one 16-bit dtype, with a result in that dtype or f32; biases are
-/// f32. Null if the call can only go through f32.
+/// f32. Null if the call can only be computed in f32.
 std::unique_ptr<graph::Kernel> prepare_half_convolution(ConvolutionPass pass, const ConvolutionShape& shape,
                                                         const graph::KernelRequest& request);
 

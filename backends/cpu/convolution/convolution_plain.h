@@ -7,7 +7,7 @@
 
 namespace isochron::ops {
 
-/// Any stride, dilation and groups; f32 and f64. The order of every sum is fixed, whatever the number of
+/// Any stride, dilation and groups; f32 and f64. The order of every sum is independent of the number of
 /// threads.
 std::unique_ptr<graph::Kernel> prepare_plain_convolution(ConvolutionPass pass, const ConvolutionShape& shape,
                                                          bool bias, DType dtype, int threads);

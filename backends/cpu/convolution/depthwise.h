@@ -1,4 +1,4 @@
-// Convolution of each channel by itself: vectors run over the channels, which lie together.
+// Depthwise convolution. Vectors run over the channels, which are contiguous.
 #pragma once
 
 #include <memory>
@@ -12,18 +12,18 @@ inline bool is_depthwise(const ConvolutionShape& shape) {
 }
 
 /// For depthwise shapes, f32 and f64; any window, stride, dilation and number of output channels per channel.
-/// The order of every sum is fixed, whatever the number of threads.
+/// The order of every sum is independent of the number of threads.
 std::unique_ptr<graph::Kernel> prepare_depthwise_convolution(ConvolutionPass pass,
                                                              const ConvolutionShape& shape, bool bias,
                                                              DType dtype, int threads);
 
-/// What the kernel is made of, in vectors over n channels.
+/// The vector functions that the kernel uses, over n channels.
 template <typename T>
 struct DepthwiseFunctions {
-  /// y = bias + sum over k < count of rows[k] weights[k]. `bias` may be null: 0.
+  /// y = bias + sum over k < count of rows[k] weights[k]. A null `bias` means 0.
   void (*weighted_sum)(const T* const* rows, const T* const* weights, int64_t count, const T* bias, T* y,
                        int64_t n);
-  /// total += sum over i < count of x[i x_step + c] g[i g_step + c]. `x` may be null: 1.
+  /// total += sum over i < count of x[i x_step + c] g[i g_step + c]. A null `x` means 1.
   void (*add_products)(const T* x, int64_t x_step, const T* g, int64_t g_step, int64_t count, T* total,
                        int64_t n);
 };

@@ -1,4 +1,4 @@
-// Pooling kernels: one vector function for a row of windows, over their channels.
+// Pooling kernels. A vector function over the channels computes a row of windows.
 #pragma once
 
 #include <memory>
@@ -8,26 +8,26 @@
 
 namespace isochron::ops {
 
-/// f32 or f64, or 16-bit floats in and out. Null if gradients of overlapping windows would be summed in 16
-/// bits, or if the dtypes differ.
+/// For f32, f64 and 16-bit floats. Null if gradients of overlapping windows would be summed in 16 bits, or if
+/// input and output dtypes differ.
 std::unique_ptr<graph::Kernel> prepare_pooling(Pooling pooling, const PoolingShape& shape,
                                                const graph::KernelRequest& request);
 
-/// Windows side by side in one row of the output that see their pixels at the same places.
+/// Adjacent windows of one output row that have pixels at the same relative positions.
 struct WindowRun {
-  const int64_t* offsets;    // of the first window's pixels, in elements from the image's first
-  const int32_t* positions;  // the window elements that they lie under
-  int64_t count;             // of both
+  const int64_t* offsets;    // pixels of the first window: element offsets in the image
+  const int32_t* positions;  // position of each of these pixels in the window
+  int64_t count;             // length of both arrays
   int64_t windows;
-  int64_t step;  // elements from a window's pixels to the next one's
+  int64_t step;  // elements from one window to the next
   int64_t channels;
 };
 
-/// What the kernels are made of, in vectors over the channels. x and dx are images; y, dy and `at` begin at
-/// the first window's pixel of the output. Numbers are stored as E, positions as P.
+/// The vector functions that the kernels use, over the channels. x and dx point to an image; y, dy and `at`
+/// point to the output pixel of the first window. Numbers are stored as E, positions as P.
 template <typename E, typename P>
 struct PoolingFunctions {
-  /// y = the largest, at = its position (either null: not wanted).
+  /// y = the maximum, at = its position; either may be null if it isn't needed.
   void (*max)(const WindowRun& run, const E* x, E* y, P* at);
   /// y = factor * sum of the pixels.
   void (*scaled_sum)(const WindowRun& run, const E* x, ComputeType<E> factor, E* y);
@@ -38,7 +38,7 @@ struct PoolingFunctions {
   /// dx = (add ? dx : 0) + factor * dy.
   void (*scaled_add)(const WindowRun& run, const E* dy, ComputeType<E> factor, bool add, E* dx);
 };
-/// For float, double, float16, bfloat16 with uint8_t, int32_t.
+/// E: float, double, float16 or bfloat16; P: uint8_t or int32_t.
 template <typename E, typename P>
 const PoolingFunctions<E, P>& pooling_functions();
 

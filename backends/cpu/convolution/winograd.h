@@ -1,6 +1,6 @@
-// Convolutions of 3x3 windows at stride 1 by Winograd's minimal filtering F(4x4, 3x3): 36 products for
-// 16 results where the definition takes 144 (Lavin and Gray: "Fast Algorithms for Convolutional Neural
-// Networks", CVPR 2016). Everything stays in our layouts (NHWC images, HWIO kernels).
+// Convolutions of 3x3 windows at stride 1 by Winograd's minimal filtering F(4x4, 3x3): 36 multiplications for
+// 16 results instead of 144 (Lavin and Gray: "Fast Algorithms for Convolutional Neural Networks", CVPR 2016).
+// Everything stays in our layouts (NHWC images, HWIO kernels).
 #pragma once
 
 #include <memory>

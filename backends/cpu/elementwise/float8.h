@@ -7,9 +7,9 @@
 
 namespace isochron::ops {
 
-/// Operands in f32 or bf16 are rounded into the workspace and multiplied as bf16. Null for f16.
+/// Rounds operands in f32 or bf16, stores them in the workspace, and multiplies them as bf16. Null for f16.
 std::unique_ptr<graph::Kernel> prepare_matmul_float8(const graph::KernelRequest& request);
-/// x in f32 or bf16. Null for f16.
+/// For x in f32 or bf16; null for f16.
 std::unique_ptr<graph::Kernel> prepare_float8_history(const graph::KernelRequest& request);
 
 }  // namespace isochron::ops

@@ -1,4 +1,5 @@
-// The vector passes of ops/elementwise/float8.h, chosen by instruction set: the same bits at every target.
+// The vector loops of ops/elementwise/float8.h, compiled per instruction set. The results have the same bits
+// on all of them.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +10,8 @@
 namespace isochron::ops {
 
 struct Float8Functions {
-  /// to[i] = from[i] rounded to the format at `scale` (element::rounded_to_float8), times `scale`; `from` is
-  /// of the functions' dtype.
+  /// to[i] = from[i] rounded to the format at `scale` (element::rounded_to_float8), times `scale`; `from` has
+  /// the dtype given to float8_functions.
   void (*round)(const void* from, float scale, bfloat16* to, int64_t count);
   /// The largest magnitude, ignoring infinities and NaN; 0 if there is none.
   float (*largest)(const void* from, int64_t count);

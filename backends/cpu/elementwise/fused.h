@@ -1,4 +1,4 @@
-// The kernel behind every elementwise op, reduction and fused group: runs an ElementProgram tile by tile.
+// The kernel of elementwise ops, reductions and fused groups: runs an ElementProgram tile by tile.
 #pragma once
 
 #include <memory>
@@ -8,10 +8,10 @@
 namespace isochron::ops {
 
 /// Kernel for `program` on up to `threads` threads. Kernel inputs are the program's operands that aren't
-/// immediate, in order. Throws kUnsupported where an op isn't defined on a dtype.
+/// immediate, in order. Throws kUnsupported if an op isn't defined for a dtype.
 std::unique_ptr<graph::Kernel> make_fused_kernel(const graph::ElementProgram& program, int threads);
 
-/// Row functions for single elementwise ops and reductions (registry rows point here).
+/// Kernel factories for single elementwise ops and reductions.
 std::unique_ptr<graph::Kernel> prepare_elementwise(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_reduction(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_fused(const graph::KernelRequest& request);

@@ -1,4 +1,4 @@
-// Operands of element programs, and how a broadcast one is laid out as tiles.
+// Operands of element programs, and how broadcast operands are expanded into tiles.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace isochron::ops {
 
-/// How an operand's element follows from the flat index.
+/// How the flat index of the program determines an operand's element.
 enum class Access : uint8_t {
   kDirect,    // contiguous: the tile is the operand's own memory
   kScalar,    // one element for all
@@ -20,16 +20,16 @@ enum class Access : uint8_t {
 struct Operand {
   Access access = Access::kDirect;
   DType dtype = DType::kF32;
-  int64_t period = 0;   // kPeriodic: length; kRepeated: how often each element repeats
+  int64_t period = 0;   // kPeriodic: length of a period; kRepeated: repeats of each element
   Strides strides;      // kGeneral
   int input = -1;       // kernel input; -1: immediate
   int slot = -1;        // scratch slot, unless direct or immediate
-  bool steady = false;  // the slot's content is the same for every tile: filled once per run
+  bool steady = false;  // every tile has the same content, so the slot is filled once per run
 };
 
-/// An operand of this spec in a program over `shape`: access, dtype, period and strides.
+/// The operand for `spec` in a program over `shape`, with access, dtype, period and strides set.
 Operand classify_operand(const TensorSpec& spec, const Shape& shape);
-/// Lays elements [begin, begin + n) of a broadcast operand at `base` out as a tile.
+/// Copies elements [begin, begin + n) of the broadcast operand at `base` to `tile`.
 void load_operand(const Operand& operand, const Shape& shape, const std::byte* base, std::byte* tile,
                   int64_t begin, int64_t n);
 

@@ -1,4 +1,4 @@
-// Closing reductions of element programs: tiles are folded into accumulators.
+// Reductions at the end of element programs, which fold tiles into accumulators.
 #pragma once
 
 #include <cstddef>
@@ -15,10 +15,10 @@ struct Reduction {
   graph::ReduceKind kind = graph::ReduceKind::kSum;
   DType dtype = DType::kF32;
   TileReduction reduce = nullptr;
-  TileFunction combine = nullptr;  // tile with tile
+  TileFunction combine = nullptr;  // combines two tiles
   int64_t out_elems = 1;
   int64_t count = 1;  // elements folded into each result
-  // The iteration shape with neighboring axes of one kind merged, innermost last.
+  // The iteration shape, innermost axis last. Neighboring axes are merged if both or neither are reduced.
   std::vector<int64_t> extents;
   std::vector<int64_t> out_strides;  // 0 for reduced axes
   bool inner_reduced = true;
@@ -52,14 +52,13 @@ inline void fold(Accumulator& into, Accumulator value, graph::ReduceKind kind, b
 }
 
 Accumulator identity_of(graph::ReduceKind kind, bool floating);
-/// Folds elements [begin, begin + n) of the iteration, which `tile` holds. `scratch`: a tile that may be
-/// written.
+/// Folds `tile`, which holds elements [begin, begin + n) of the iteration. `scratch` is a tile that may be
+/// overwritten.
 void accumulate_tile(const Reduction& reduction, Accumulator* into, std::byte* tile, std::byte* scratch,
                      int64_t begin, int64_t n);
-/// Whether its tiles are folded in scratch memory: column sums and the like, in a dtype that can hold partial
-/// results.
+/// Whether tiles are folded in scratch memory, as for column sums in a dtype that can hold partial results.
 bool halves(const Reduction& reduction);
-/// Writes the results, means divided by their counts.
+/// Writes the results; means are divided by their counts.
 void store_results(void* out, const Accumulator* from, const Reduction& reduction);
 
 }  // namespace isochron::ops

@@ -1,4 +1,4 @@
-// Kernels that find elements by index. Indices are checked before anything is written.
+// Kernels that select elements by index. Indices are checked before anything is written.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,7 @@ std::unique_ptr<graph::Kernel> prepare_argmax(const graph::KernelRequest& reques
 std::unique_ptr<graph::Kernel> prepare_argmin(const graph::KernelRequest& request);
 
 /// Throws kOutOfRange naming `where`, the position, the index and the bound unless all `count` indices (i32
-/// or i64) lie in [0, bound). `what` is what they are called: "index", "label".
+/// or i64) lie in [0, bound). `what` is the word for them in the message: "index", "label".
 void check_indices(const void* indices, DType dtype, int64_t count, int64_t bound, std::string_view where,
                    std::string_view what);
 

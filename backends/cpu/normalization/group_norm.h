@@ -1,7 +1,7 @@
 // Kernels of normalization over positions: groups of channels, single channels, batches. There are two passes
-// over each sample, one for its sums and one for its results. The second pass goes backward from the end,
-// which the first has left in cache. Samples are summed in parts that depend only on shapes, and in f64
-// between blocks of rows. So sums don't depend on the number of threads.
+// over each sample, one for its sums and one for its results. The second pass runs backward from the end,
+// which the first pass has left in cache. A sample is divided into parts that depend only on shapes, and the
+// sums of its blocks of rows are added in f64. So sums don't depend on the number of threads.
 #pragma once
 
 #include <memory>
@@ -10,14 +10,14 @@
 
 namespace isochron::ops {
 
-// x, y and their gradients may be stored in one 16-bit dtype, the same for all (else null); the other tensors
-// are then f32.
+// x, y and their gradients may all be stored in the same 16-bit dtype; the other tensors are then f32. For
+// other combinations of dtypes these functions return null.
 
-/// x (..., C); mean (C), variance (C).
+/// Input x (..., C); outputs mean (C), variance (C).
 std::unique_ptr<graph::Kernel> prepare_channel_moments(const graph::KernelRequest& request);
-/// x [, gamma (C) [, beta (C)]]; y, mean, variance (N, G), or (G) over the batch.
+/// Inputs x [, gamma (C) [, beta (C)]]; outputs y, mean, variance (N, G), or (G) over the batch.
 std::unique_ptr<graph::Kernel> prepare_group_norm(const graph::KernelRequest& request);
-/// x, mean, variance, dy [, gamma]; dx [, dgamma, dbeta].
+/// Inputs x, mean, variance, dy [, gamma]; outputs dx [, dgamma, dbeta].
 std::unique_ptr<graph::Kernel> prepare_group_norm_gradient(const graph::KernelRequest& request);
 
 }  // namespace isochron::ops

@@ -1,4 +1,4 @@
-// Kernels of layer_norm; those over positions are in backends/cpu/normalization/group_norm.h.
+// Kernels of layer_norm. The normalizations over positions are in backends/cpu/normalization/group_norm.h.
 #pragma once
 
 #include <memory>
@@ -7,11 +7,11 @@
 
 namespace isochron::ops {
 
-// x, y and their gradients may be stored in one 16-bit dtype, the same for all (else null); the other tensors
-// are then f32.
+// x, y and their gradients may all be stored in the same 16-bit dtype; the other tensors are then f32. For
+// other combinations of dtypes these functions return null.
 
-/// What is read and written for `rows` consecutive rows of `columns` numbers each, stored as E. Pointers to
-/// optional tensors are null if these don't exist.
+/// The tensors of `rows` consecutive rows of `columns` numbers each, stored as E. Pointers to absent optional
+/// tensors are null.
 template <typename E, typename T>
 struct LayerNormRows {
   int64_t rows, columns;
@@ -33,12 +33,12 @@ struct LayerNormGradientRows {
   const T* gamma;     // optional
   const E* added;     // optional; is added to dx
   E* dx;              // optional
-  T *dgamma, *dbeta;  // optional; to which the rows' gradients are added
+  T *dgamma, *dbeta;  // optional; the rows' gradients are added to them
 };
 
-/// x (..., D) [, gamma (D) [, beta (D)]]; y, mean (...), 1 / standard deviation (...).
+/// Inputs x (..., D) [, gamma (D) [, beta (D)]]; outputs y, mean (...), 1 / standard deviation (...).
 std::unique_ptr<graph::Kernel> prepare_layer_norm(const graph::KernelRequest& request);
-/// x, mean, 1 / standard deviation, dy [, gamma]; dx [, dgamma, dbeta].
+/// Inputs x, mean, 1 / standard deviation, dy [, gamma]; outputs dx [, dgamma, dbeta].
 std::unique_ptr<graph::Kernel> prepare_layer_norm_gradient(const graph::KernelRequest& request);
 
 }  // namespace isochron::ops

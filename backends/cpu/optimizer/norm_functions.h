@@ -1,4 +1,4 @@
-// The vector passes behind backends/cpu/optimizer/norm_updates.h over one run of elements, chosen by
+// The vector loops of backends/cpu/optimizer/norm_updates.h over one run of elements, compiled per
 // instruction set.
 #pragma once
 
@@ -8,7 +8,8 @@
 
 namespace isochron::ops {
 
-/// One run of a parameter under LAMB; outputs may equal inputs. All arrays are of the functions' dtype.
+/// One run of a parameter's elements under LAMB. Outputs may be the same arrays as inputs. All arrays have
+/// the dtype given to norm_functions.
 struct LambRun {
   const void* parameter;
   const void* gradient;
@@ -19,7 +20,7 @@ struct LambRun {
 };
 struct LambNumbers {
   double gradient_factor = 1;
-  double parameter_factor = 1;  // what weight decay leaves of the parameter
+  double parameter_factor = 1;  // factor by which weight decay multiplies the parameter
   double new_1 = 0;             // weights of the newest gradient and of its square in the moments
   double new_2 = 0;
   double mean_factor = 1;  // bias corrections of the first moment and of the second's root
@@ -41,9 +42,9 @@ struct FactoredRow {
 };
 
 struct NormFunctions {
-  /// New moments; the sums of squares of the decayed parameter and of the move.
+  /// Computes new moments. Returns the sums of squares of the decayed parameter and of the update direction.
   SquareSums (*lamb_moments)(const LambNumbers& numbers, const LambRun& run);
-  /// The decayed parameter less `rate` times the move.
+  /// new_parameter = the decayed parameter - `rate` times the update direction.
   void (*lamb_move)(const LambNumbers& numbers, const LambRun& run, double rate);
   /// Sums of squares of the decayed parameter and of the gradient.
   SquareSums (*square_sums)(const void* parameter, double parameter_factor, const void* gradient,
@@ -54,9 +55,9 @@ struct NormFunctions {
   /// sums[j] = the sum over `rows` rows, `stride` elements apart, of the square of element j of the gradient.
   void (*column_squares)(const void* gradient, double factor, int64_t rows, int64_t stride, int64_t columns,
                          double* sums);
-  /// The sum of squares of the move.
+  /// The sum of squares of the update direction.
   double (*move_squares)(const FactoredRow& row);
-  /// The decayed parameter less `rate` times the move.
+  /// new_parameter = the decayed parameter - `rate` times the update direction.
   void (*move)(const FactoredRow& row, const void* parameter, double parameter_factor, double rate,
                void* new_parameter);
 };

@@ -1,7 +1,7 @@
-// The kernels of ops/optimizer/optimizer_updates.h whose rule looks at a parameter as a whole (its norm, its
-// rows and columns) and so takes several passes: LAMB and Adafactor, in Highway, for f32 and f64. Sums are
-// kept in vector lanes over 1,024 elements and in f64 beyond; their order doesn't depend on the number of
-// threads.
+// The kernels of optimizers (ops/optimizer/optimizer_updates.h) whose rule needs several passes over a
+// parameter, for its norm or its rows and columns: LAMB and Adafactor, with Highway, for f32 and f64. Sums of
+// up to 1,024 elements are kept in vector lanes, and these sums are added in f64. Their order doesn't depend
+// on the number of threads.
 #pragma once
 
 #include <memory>

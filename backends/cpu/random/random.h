@@ -8,7 +8,7 @@
 
 namespace isochron::ops {
 
-/// words[4 i .. 4 i + 3] = block first + i, for i < count.
+/// words[4 i .. 4 i + 3] = block number first + i, for i < count.
 void philox_blocks(const DrawKey& key, uint32_t first, int64_t count, uint32_t* words);
 
 enum class Distribution { kUniform, kNormal, kBernoulli };

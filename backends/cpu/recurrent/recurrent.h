@@ -8,7 +8,8 @@
 
 namespace isochron::ops {
 
-/// Tensors with an axis of time may be stored in one 16-bit dtype, the same for all; else null.
+/// Tensors with a time axis may all be stored in the same 16-bit dtype. Null for other combinations of
+/// dtypes.
 std::unique_ptr<graph::Kernel> prepare_recurrent(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_recurrent_gradient(const graph::KernelRequest& request);
 

@@ -1,15 +1,15 @@
-// What one thread of a recurrent kernel does: a block of batch rows taken through the whole sequence, with
-// every product and cell of a step in cache; and how weights are packed for it. Private to
-// backends/cpu/recurrent/recurrent.cc, which lays out the memory and shares the rows out.
+// The work of one thread of a recurrent kernel: it takes a block of batch rows through the whole sequence,
+// with all products and cells of a step in cache. Also the packing of weights for this. Private to
+// backends/cpu/recurrent/recurrent.cc, which allocates the memory and distributes the rows.
 //
-// Both cells are computed as four slots a unit, all from [x_t | h_(t-1)] times one packed matrix: the gates
-// i, f, g, o of an LSTM; z, r and the two halves of n (from x and from h) of a GRU, whose packed matrix has
-// structural zeros. Units go in groups of `lanes`. A packed row holds, a group after the other,
-// [slot 0 | slot 1 | slot 2 | slot 3], each `lanes` wide; each group is contiguous over all rows.
+// A unit of either cell has four slots, which are the product of [x_t | h_(t-1)] and one packed matrix. For
+// an LSTM they are the gates i, f, g, o; for a GRU z, r and the two parts of n (from x and from h), so its
+// packed matrix has structural zeros. Units are processed in groups of `lanes`. The packed matrix is stored
+// group by group; a row of a group is [slot 0 | slot 1 | slot 2 | slot 3], each `lanes` wide.
 //
-// Tensors with an axis of time are stored as E. Products multiply operands of type O: numbers of T, the type
-// that E is computed in, or bf16 where the processor multiplies pairs of them and sums in f32: in vectors, or
-// in tile registers, which need whole tiles of rows and depth. Sums, cells and states are of T either way.
+// Tensors with a time axis are stored as E, which is computed in type T. Operands of products have type O: T,
+// or bf16 if the processor can multiply pairs of bf16 and sum in f32. bf16 products use vectors, or tile
+// registers, which need whole tiles of rows and depth. Sums, cells and states always have type T.
 #pragma once
 
 #include <algorithm>
@@ -42,46 +42,47 @@ struct RecurrentShape {
   int64_t whole_depth(int64_t count) const {
     return align_up(count, tiles ? kTileDepth : kTogether<O>);
   }
-  /// Rows that share one pass over a step's weights. Tiles read the weights from L2 in each pass.
+  /// The number of rows that share one pass over a step's weights. With tiles, each pass reads the weights
+  /// from L2.
   int64_t block_rows() const { return tiles ? 128 : 48; }
-  /// `count` rows of a product's left operand and result, plus the padding rows that are computed for
-  /// nothing.
+  /// `count` rows of a product's left operand and result, plus padding rows, whose results aren't used.
   int64_t whole_rows(int64_t count) const { return tiles ? align_up(count, kTileRows) : count; }
-  /// Numbers of one group's sums for `rows` rows.
+  /// The number of sums of one group for `rows` rows.
   int64_t sums_of_group(int64_t rows) const { return whole_rows(rows) * slot_columns(); }
-  /// How many groups have their products computed before their cells in each step: as many as keep the sums
-  /// in cache. With more groups, the runs in which cells write the gates of a row are longer.
+  /// The number of groups whose products are computed before their cells in each step: as many as keep the
+  /// sums in cache. With more groups, the cells write longer runs of a row's gates.
   int64_t cell_groups(int64_t rows) const {
     constexpr int64_t kNumbers = 16 * 1024;
     const int64_t most = kNumbers / sums_of_group(std::max<int64_t>(rows, 1));
     return std::max<int64_t>(1, std::min(most, groups()));
   }
-  /// Numbers of a row [x_t | h], in bf16 a multiple of the lanes.
+  /// The number of numbers in a row [x_t | h]; for bf16 a multiple of the lanes.
   template <typename O>
   int64_t operand_stride() const {
     const int64_t count = features + padded_units();
     return kTogether<O> == 1 ? count : align_up(count, tiles ? kTileDepth : lanes);
   }
-  /// The time of the s-th step in the order of computing.
+  /// The time of the s-th step in computing order.
   int64_t time(int64_t s) const { return reverse ? steps - 1 - s : s; }
 };
 
-/// Which gate's columns a slot takes from the kernels, or -1: none.
+/// For each slot, the gate whose columns it takes from the kernel of x and of h; -1: none.
 struct SlotGates {
   int64_t count;  // gates of the kernels: their columns are count x units
   int64_t x[kRecurrentSlots];
   int64_t h[kRecurrentSlots];
 };
 
-/// The weights of the op, or their gradients; null where not wanted. G: 4 gates of an LSTM, 3 of a GRU.
+/// The weights of the op, or their gradients; null if not needed. G, the number of gates, is 4 for an LSTM
+/// and 3 for a GRU.
 template <typename T>
 struct RecurrentWeights {
   T* kernel;     // (C, G x H)
   T* recurrent;  // (H, G x H)
-  T* bias;       // LSTM: (4H); GRU: (2, 3H), the rows of x and of h, added up where both feed a slot
+  T* bias;       // LSTM: (4H); GRU: (2, 3H), rows for x and h, added if both feed a slot
 };
 
-/// Tensors are those of the op, as a whole; null if absent or unread. `lengths`: one per row, or null.
+/// The whole tensors of the op; null if absent or unread. `lengths`: one per batch row, or null.
 template <typename E, typename O>
 struct RecurrentForward {
   using T = ComputeType<E>;
@@ -119,25 +120,27 @@ struct RecurrentBackward {
   E* d_x;
   T* d_h0;
   T* d_c0;
-  int64_t chunk_steps;  // steps whose slot gradients are gathered before the weights' product
+  int64_t chunk_steps;  // steps of slot gradients per product for d_weights
 };
 
-/// The kernels of one instruction set. `rows`: [begin, end) of the batch, at most block_rows().
+/// The kernels of one instruction set. `forward` and `backward` process rows [begin, end) of the batch, at
+/// most block_rows().
 template <typename E, typename O>
 struct RecurrentFunctions {
   using T = ComputeType<E>;
   int64_t lanes;
   void (*forward)(const RecurrentForward<E, O>& call, int64_t begin, int64_t end, std::byte* scratch);
-  /// Adds to d_weights (groups x whole_rows(depth) x slot_columns) and d_bias (packed as the bias), both null
-  /// if not wanted.
+  /// Adds to d_weights (groups x whole_rows(depth) x slot_columns) and d_bias (packed like the bias); both
+  /// are null if not needed.
   void (*backward)(const RecurrentBackward<E, O>& call, int64_t begin, int64_t end, T* d_weights, T* d_bias,
                    std::byte* scratch);
   /// Packs weights and bias in the layout of RecurrentForward.
   void (*pack)(const RecurrentShape& shape, const RecurrentWeights<const T>& weights, O* packed, T* bias);
-  /// Rows (group, slot, lane) of the packed weights as rows of a product's right operand: columns of x (room
-  /// for them only, where the kernel is null), then of h, in panels of panel_vectors.
+  /// Packs the transposed weights as a product's right operand. Its rows are (group, slot, lane); its columns
+  /// are x, then h, in panels of panel_vectors. If the kernel is null, the columns of x are skipped.
   void (*pack_transposed)(const RecurrentShape& shape, const RecurrentWeights<const T>& weights, O* packed);
-  /// The sum of `count` (d_weights, d_bias) as `backward` makes them, `stride` numbers apart, in their order.
+  /// Adds `count` pairs (d_weights, d_bias) of `backward`, `stride` numbers apart, in order, and unpacks the
+  /// sums to `to`.
   void (*unpack_sums)(const RecurrentShape& shape, const T* sums, int64_t count, int64_t stride,
                       const RecurrentWeights<T>& to);
 };
@@ -148,7 +151,7 @@ template <typename E, typename O>
 RecurrentFunctions<E, O> recurrent_functions(RecurrentCell cell);
 bool recurrent_multiplies_pairs();
 
-/// Bytes of scratch for `rows` rows, each part aligned to a cache line.
+/// The bytes of scratch for `rows` rows, with each part aligned to a cache line.
 template <typename E, typename O>
 size_t forward_scratch(const RecurrentShape& shape, int64_t rows) {
   const int64_t whole_rows = shape.whole_rows(rows);

@@ -1,4 +1,4 @@
-// The cells of recurrent layers on a vector of units, and the tensors that they read and write. Included once
+// The cells of recurrent layers, computed for a vector of units, and their access to tensors. Included once
 // per Highway target, hence no ordinary include guard.
 
 #if defined(ISOCHRON_OPS_CPU_RECURRENT_CELLS_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -28,7 +28,7 @@ class Group {
       : units_(shape.units),
         first_(index * shape.lanes),
         lanes_(static_cast<size_t>(std::min(shape.lanes, shape.units - first_))) {}
-  /// Lanes that are units.
+  /// The number of lanes that hold units.
   HWY_INLINE size_t lanes() const { return lanes_; }
   /// Row `row` of an (..., H) tensor.
   template <typename E>
@@ -63,7 +63,7 @@ class Group {
   size_t lanes_;
 };
 
-/// sigma' and tanh' by the function's value.
+/// The derivatives of sigmoid and tanh, given the function's value.
 template <typename T>
 HWY_INLINE Vector<T> sigmoid_slope(Vector<T> y) {
   return hn::NegMulAdd(y, y, y);
@@ -73,9 +73,9 @@ HWY_INLINE Vector<T> tanh_slope(Vector<T> y) {
   return hn::NegMulAdd(y, y, hn::Set(hn::ScalableTag<T>(), T(1)));
 }
 
-/// 1 / (1 + e^-x) for x within +-86, beyond that perhaps as at the bound; NaN stays. f32: an error of at most
-/// 3 + |x| / 4 ULP. With FMA, e^-x is computed as 2^n 2^r with n = round(-x / ln 2), and 2^r by the minimax
-/// polynomial of degree 5 on |r| <= 1 / 2 (relative error 9e-8 before rounding).
+/// 1 / (1 + e^-x) for |x| <= 86; beyond that, the result may be the value at the bound. NaN stays. f32: an
+/// error of at most 3 + |x| / 4 ULP. With FMA, e^-x is computed as 2^n 2^r with n = round(-x / ln 2), and 2^r
+/// by the minimax polynomial of degree 5 on |r| <= 1 / 2 (relative error 9e-8 before rounding).
 template <typename T>
 HWY_INLINE Vector<T> cell_sigmoid(Vector<T> x) {
   if constexpr (sizeof(T) == sizeof(double) || !HWY_NATIVE_FMA) {
@@ -95,16 +95,15 @@ HWY_INLINE Vector<T> cell_sigmoid(Vector<T> x) {
   }
 }
 
-/// A cell's data for one row's group of units. The forward pass turns the slots into gates and the next
-/// state.
+/// A cell's data for one group of units of a row. The forward pass turns the sums of the slots into gates and
+/// the next state.
 template <typename T>
 struct CellForward {
-  Vector<T> gates[kRecurrentSlots];  // in: sums; out: what the gradient wants
+  Vector<T> gates[kRecurrentSlots];  // in: sums; out: values saved for the gradient
   Vector<T> h;                       // in: before the step; out: after it
   Vector<T> c;
 };
-/// The backward pass turns the gradient of the state into that of the slots' sums. `added` (if any) is added
-/// to the gradients of the gates.
+/// The backward pass turns the gradient of the state into the gradients of the slots' sums.
 template <typename T>
 struct CellBackward {
   Vector<T> gates[kRecurrentSlots];
@@ -112,12 +111,12 @@ struct CellBackward {
   Vector<T> h_before;
   Vector<T> c_before;
   Vector<T> c_after;
-  Vector<T> d_h;                     // in: of h after the step; out: what passes directly to h before it
-  Vector<T> d_c;                     // in: of c after the step; out: of c before it
-  Vector<T> slots[kRecurrentSlots];  // out
+  Vector<T> d_h;                     // in: for h after the step; out: direct part for h before it
+  Vector<T> d_c;                     // in: for c after the step; out: for c before it
+  Vector<T> slots[kRecurrentSlots];  // out: gradients of the slots' sums
 };
 
-/// Slots and gates i, f, g, o.
+/// Slots: i, f, g, o. Gates: the same.
 struct Lstm {
   static constexpr SlotGates kGates{4, {0, 1, 2, 3}, {0, 1, 2, 3}};
   static constexpr bool kHasCell = true;
@@ -144,7 +143,7 @@ struct Lstm {
   }
 };
 
-/// Slots z, r, n from x, n from h; gates z, r, n and the last slot's sum.
+/// Slots: z, r, n from x, n from h. Saved gates: z, r, n and the sum of the last slot.
 struct Gru {
   static constexpr SlotGates kGates{3, {0, 1, 2, -1}, {0, 1, -1, 2}};
   static constexpr bool kHasCell = false;

@@ -1,5 +1,5 @@
-// Packs the weights of recurrent layers in the layout that products read, and converts their gradients back
-// to the layout of the op. Included once per Highway target, hence no ordinary include guard.
+// Packs the weights of recurrent layers into the layout that products read, and converts packed gradients
+// back to the layout of the op. Included once per Highway target, hence no ordinary include guard.
 
 #if defined(ISOCHRON_OPS_CPU_RECURRENT_PACKING_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ISOCHRON_OPS_CPU_RECURRENT_PACKING_INL_H_
@@ -17,7 +17,7 @@ namespace isochron::ops {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Row k of [kernel; recurrent kernel]; null beyond.
+/// Row k of [kernel; recurrent kernel]; null beyond the last row.
 template <class Cell, typename T>
 HWY_INLINE T* kernel_row(const RecurrentShape& shape, const RecurrentWeights<T>& weights, int64_t k) {
   const int64_t columns = Cell::kGates.count * shape.units;
@@ -26,14 +26,15 @@ HWY_INLINE T* kernel_row(const RecurrentShape& shape, const RecurrentWeights<T>&
                                                 : nullptr;
 }
 
-/// Where group g of slot s lies in a row of the op's weights; null where the row has nothing for the slot.
+/// The address of group g of slot s in a row of the op's weights; null if the row has no columns for the
+/// slot.
 template <class Cell, typename T>
 HWY_INLINE T* slot_in(const RecurrentShape& shape, T* row, bool of_x, int64_t g, int64_t s) {
   const int64_t gate = of_x ? Cell::kGates.x[s] : Cell::kGates.h[s];
   return row && gate >= 0 ? row + gate * shape.units + g * shape.lanes : nullptr;
 }
 
-/// Units in a group's lanes: the last group may have fewer.
+/// The number of units in group g; the last group may have fewer than `lanes`.
 HWY_INLINE size_t valid_lanes(const RecurrentShape& shape, int64_t g) {
   return static_cast<size_t>(std::min(shape.lanes, shape.units - g * shape.lanes));
 }
@@ -69,7 +70,7 @@ void pack_weights(const RecurrentShape& shape, const RecurrentWeights<const T>& 
   }
 }
 
-/// `rows` rows of the kernels from `first` on, as columns.
+/// Packs `rows` rows of the kernels, from `first` on, as columns.
 template <class Cell, typename O, typename T = ComputeType<O>>
 void pack_columns(const RecurrentShape& shape, const RecurrentWeights<const T>& weights, int64_t first,
                   int64_t rows, O* packed) {

@@ -1,4 +1,4 @@
-// Kernels that scan along one axis and carry the result so far. A column belongs to one thread.
+// Kernels that scan along one axis. Each column is processed by one thread.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@ namespace isochron::ops {
 std::unique_ptr<graph::Kernel> prepare_cumulative_sum(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_cumulative_product(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_log_cumulative_sum_exp(const graph::KernelRequest& request);
-/// Attributes axis, reverse; outputs values and positions, of which either may be unread.
+/// Attributes axis, reverse; outputs values and positions, either of which may be unread.
 std::unique_ptr<graph::Kernel> prepare_cumulative_max(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_cumulative_min(const graph::KernelRequest& request);
 /// Inputs factors and terms; attributes axis, reverse.

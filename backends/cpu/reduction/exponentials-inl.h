@@ -33,16 +33,16 @@ bool below_infinity(const T* x, size_t n) {
   return below;
 }
 
-/// The largest element of a row and sum_i e^(x_i - largest); the exponentials go to `out` where it isn't
-/// null. A row with NaN or +infinity, or of nothing but -infinity, goes through the C library, which defines
-/// what comes out.
+/// The largest element of a row and sum_i e^(x_i - largest); the exponentials are written to `out` unless it
+/// is null. Rows that contain NaN or +infinity, or only -infinity, are computed by the C library, which
+/// defines their results.
 template <typename T>
 double exponentials(const T* x, T* out, size_t n, T* largest) {
   const hn::ScalableTag<T> d;
   const size_t lanes = hn::Lanes(d);
   const T lowest = std::numeric_limits<T>::lowest();
   auto most = hn::Set(d, lowest);
-  auto probe = hn::Zero(d);  // 0 * x: NaN where x is NaN or infinite
+  auto probe = hn::Zero(d);  // sums 0 * x, which is NaN if x is NaN or infinite
   size_t i = 0;
   for (; i + lanes <= n; i += lanes) {
     const auto v = hn::LoadU(d, x + i);

@@ -1,4 +1,5 @@
-// The kernel behind sorting: the first k of each line, in order. A line belongs to one thread.
+// The kernel of the sorting ops: the first k elements of each line, in order. Each line is processed by one
+// thread.
 #pragma once
 
 #include <memory>
@@ -7,7 +8,7 @@
 
 namespace isochron::ops {
 
-/// Attributes axis, k, largest; outputs values and positions, of which either may be unread.
+/// Attributes axis, k, largest; outputs values and positions, either of which may be unread.
 std::unique_ptr<graph::Kernel> prepare_top_k(const graph::KernelRequest& request);
 
 std::unique_ptr<graph::Kernel> prepare_searchsorted(const graph::KernelRequest& request);

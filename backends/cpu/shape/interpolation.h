@@ -1,4 +1,4 @@
-// The kernel that maps one axis by a banded matrix, and the matrices of interpolation.
+// The kernel that multiplies one axis by a banded matrix, and the matrices for interpolation.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace isochron::ops {
 
-/// Row r has the weights [offsets[r], offsets[r + 1]), the first of them at column firsts[r].
+/// Row r has the weights [offsets[r], offsets[r + 1]), starting at column firsts[r].
 struct BandedMatrix {
   std::vector<int64_t> firsts;
   std::vector<int64_t> offsets = {0};
@@ -20,7 +20,7 @@ struct BandedMatrix {
 
 /// The matrix that maps the elements of the axis to the interpolated ones.
 BandedMatrix interpolation_matrix(const element::InterpolationAxis& axis);
-/// The transpose, of `columns` rows. Precondition: `firsts` does not decrease.
+/// The transposed matrix, with `columns` rows. Precondition: `firsts` doesn't decrease.
 BandedMatrix transposed(const BandedMatrix& matrix, int64_t columns);
 
 /// output[o, r, i] = sum_k weight[r, k] input[o, k, i] along `axis`.

@@ -7,9 +7,9 @@
 
 namespace isochron::ops {
 
-/// Row `pad`: output filled with `value`, then output[starts + i * steps] = input[i].
+/// The op `pad`: fills the output with `value`, then output[starts + i * steps] = input[i].
 std::unique_ptr<graph::Kernel> prepare_pad(const graph::KernelRequest& request);
-/// Row `concatenate`: inputs side by side along `axis`.
+/// The op `concatenate`: inputs side by side along `axis`.
 std::unique_ptr<graph::Kernel> prepare_concatenate(const graph::KernelRequest& request);
 
 }  // namespace isochron::ops

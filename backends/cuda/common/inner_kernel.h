@@ -1,4 +1,4 @@
-// Another op's kernel, for use within a kernel for a device.
+// Lets a device kernel use another op's kernel.
 #pragma once
 
 #include <array>

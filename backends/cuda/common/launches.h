@@ -1,4 +1,4 @@
-// A kernel for a device that consists of launches, one after the other.
+// A device kernel that consists of one or more launches, run in order.
 #pragma once
 
 #include <algorithm>
@@ -17,8 +17,8 @@ namespace isochron::ops {
 /// One of a call's addresses.
 struct Slot {
   enum Kind : uint8_t { kInput, kOutput, kWorkspace } kind = kInput;
-  size_t index = 0;     // of an input or output; in the workspace the offset in bytes
-  size_t bytes_in = 0;  // from where that begins
+  size_t index = 0;     // index of the input or output; for the workspace a byte offset
+  size_t bytes_in = 0;  // byte offset from its beginning
 
   std::byte* address(const graph::KernelArgs& args) const {
     return (kind == kInput    ? args.inputs[index]
@@ -31,8 +31,8 @@ struct Slot {
 /// The form in which the driver takes an address as an argument: a pointer to the address.
 inline void* argument_of(std::byte* const& address) { return const_cast<std::byte**>(&address); }
 
-/// A number of rows, columns or places as the 32-bit number that a kernel counts with. Throws kUnsupported if
-/// it doesn't fit.
+/// A number of rows, columns or positions as a 32-bit number, as kernels use for counting. Throws
+/// kUnsupported if it doesn't fit.
 unsigned counted(const graph::KernelRequest& request, int64_t count);
 
 /// A one-dimensional grid of `blocks` blocks of `threads` threads. Throws kUnsupported if a launch can't have
@@ -44,8 +44,8 @@ class LaunchKernel final : public graph::Kernel {
   explicit LaunchKernel(const graph::KernelRequest& request);
 
   /// Adds a function with this body to the request's module. Its parameters are `const IN0* in0`, ..., `OUT0*
-  /// out0`, ..., `void* workspace`; `type` gives the type names for the call's dtypes. Outputs that nobody
-  /// reads are null. The body must begin with "// threads meet" if threads of a block wait for each other.
+  /// out0`, ..., `void* workspace`; `type` gives the type names for the call's dtypes. Unread outputs are
+  /// null. The body must begin with "// threads meet" if threads of a block wait for each other.
   void add(const graph::KernelRequest& request, std::string_view body, const cuda::LaunchSize& size,
            std::string_view (*type)(DType) = storage_type) {
     add(request, body, size, all_, type);

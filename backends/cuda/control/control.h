@@ -1,5 +1,5 @@
-// Work on a device under conditions that only the device knows. In a graph capture, it becomes conditional
-// nodes; otherwise the host waits for the condition and reads it.
+// Runs work on a device depending on conditions that are in the device's memory. In a CUDA graph capture, the
+// work becomes conditional nodes; otherwise the host waits for the condition and reads it.
 #pragma once
 
 #include <functional>
@@ -17,10 +17,10 @@ class DeviceControl {
   /// Adds its functions to the module.
   explicit DeviceControl(cuda::KernelModule& module);
 
-  /// Runs `body` if the bool at `predicate`, on the device, is `wanted`.
+  /// Runs `body` if the bool at `predicate`, in device memory, equals `wanted`.
   void run_if(cuda::Stream stream, const std::byte* predicate, bool wanted,
               const EnqueueFunction& body) const;
-  /// Repeats `body` while the bool at `predicate` is true. `body` must set it anew each time.
+  /// Repeats `body` while the bool at `predicate` is true. `body` must update the bool each time.
   void run_while(cuda::Stream stream, const std::byte* predicate, const EnqueueFunction& body) const;
   cuda::Context& context() const { return module_.context(); }
 
@@ -32,7 +32,7 @@ class DeviceControl {
   size_t set_;
 };
 
-/// The operations of loops between their bodies.
+/// The operations between the iterations of a loop.
 class DeviceLoop {
  public:
   /// Adds its functions to the module.
@@ -42,7 +42,7 @@ class DeviceLoop {
   void count_iteration(cuda::Stream stream, std::byte* iteration) const;
   /// Sets the bool at `continues` to whether `iteration` is below `bound`.
   void test_bound(cuda::Stream stream, const std::byte* iteration, int64_t bound, std::byte* continues) const;
-  /// Copies `bytes` bytes to the row of `stack` whose number is the i64 at `index`.
+  /// Copies `row` (`bytes` bytes) to the row of `stack` whose number is the i64 at `index`.
   void save_row(cuda::Stream stream, const std::byte* row, std::byte* stack, const std::byte* index,
                 size_t bytes) const;
 

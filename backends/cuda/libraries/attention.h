@@ -1,4 +1,4 @@
-// Attention of a library, and its gradient.
+// Attention and its gradient, computed by a library.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 namespace isochron::cuda {
 
 /// y = softmax(scale q k^T) v for each sample and head. q is (batch, queries, heads, width), k and v are
-/// (batch, keys, key_heads, width); key_heads divides heads. A call's tensors are
+/// (batch, keys, key_heads, width); key_heads divides heads. The tensors of a call are
 ///   forward: q, k, v, y (as q, without gaps), and the logarithms of the sums of exponentials (batch, heads,
 ///   queries) in f32;
 ///   gradient: q, k, v, y, dy, those logarithms, dq, dk, dv (as q, k, v), and a scratch as the logarithms.
@@ -23,7 +23,7 @@ struct AttentionSpec {
   /// Query i sees keys 0 .. i; requires as many queries as keys.
   bool causal = false;
   double scale = 1;
-  /// Of q, k, v, y and their gradients: kF16 or kBF16. Scores and sums are in f32.
+  /// The dtype of q, k, v, y and their gradients: kF16 or kBF16. Scores and sums are in f32.
   DType dtype = DType::kBF16;
 
   bool operator==(const AttentionSpec&) const = default;
@@ -31,10 +31,10 @@ struct AttentionSpec {
 
 using AttentionLibrary = KernelLibrary<AttentionSpec>;
 
-/// cuDNN of this machine; one for the process. Null if it isn't found, which is reported once as an event
-/// kNotice.
+/// This machine's cuDNN, shared by the whole process. Null if it isn't found, which is reported once as an
+/// event kNotice.
 AttentionLibrary* machine_attention();
-/// As convolutions_for (backends/cuda/libraries/convolutions.h).
+/// Like convolutions_for (backends/cuda/libraries/convolutions.h).
 std::unique_ptr<AttentionLibrary> attention_for(const std::string& described_device);
 
 }  // namespace isochron::cuda

@@ -1,4 +1,4 @@
-// cuDNN's graph API, loaded at run time: for the sources that describe what it computes.
+// cuDNN's graph API, loaded at run time. Included by the sources that build graphs for it.
 #pragma once
 
 #include <cudnn.h>
@@ -50,7 +50,7 @@ struct Calls {
     fail(ErrorCode::kDevice, "cuda", "{}: {} {}", call, cudnnGetErrorString(status), more);
   }
 
-  static constexpr size_t kOldestVersion = 90800;  // the first that plans for a device by its description
+  static constexpr size_t kOldestVersion = 90800;  // first that can plan for a described device
 };
 
 #define ISOCHRON_CUDNN_CALL(function, ...) calls_.check(calls_.function(__VA_ARGS__), #function)
@@ -105,7 +105,7 @@ class Descriptor {
   Descriptor& set(cudnnBackendAttributeName_t name, const std::vector<T>& values) {
     return set(name, std::span<const T>(values));
   }
-  /// This has its own name because in C++ a descriptor has the same type as an address of data.
+  /// Has its own name because in C++ a descriptor has the same type as an address of data.
   Descriptor& set_descriptors(cudnnBackendAttributeName_t name,
                               std::span<const cudnnBackendDescriptor_t> values) {
     ISOCHRON_CUDNN_CALL(cudnnBackendSetAttribute, made_, name, CUDNN_TYPE_BACKEND_DESCRIPTOR,
@@ -165,8 +165,8 @@ inline cudnnDataType_t type_of(DType dtype) {
   }
 }
 
-/// Operations and everything that they refer to, in the order of their creation. Tensor t of a call has the
-/// id t + 1. A scalar is a number that is part of the graph; scalar s has the id tensors + s + 1.
+/// Operations and all descriptors that they refer to, in order of creation. Tensor t of a call has the id t +
+/// 1. A scalar is a number that is part of the graph; scalar s has the id tensors + s + 1.
 struct Operations {
   std::deque<Descriptor> parts = {};
   std::vector<cudnnBackendDescriptor_t> operations = {};
@@ -177,7 +177,7 @@ struct Operations {
   void add(Descriptor operation) { operations.push_back(keep(std::move(operation.finalize())).get()); }
 };
 
-/// A device's handle. Handles have one stream at a time.
+/// A device's handle. A handle can use only one stream at a time.
 struct Handle {
   std::mutex mutex;
   cudnnHandle_t handle = nullptr;
@@ -191,7 +191,7 @@ struct Description {
 
 /// An execution plan of a graph, which calls share.
 struct Plan {
-  std::shared_ptr<Handle> handle;  // null: for a device that is described
+  std::shared_ptr<Handle> handle;  // null for a described device
   std::shared_ptr<const Description> description;
   std::string name;
   Descriptor configuration, plan;
@@ -223,7 +223,7 @@ class Call final : public LibraryCall {
     const std::lock_guard lock(handle.mutex);
     ISOCHRON_CUDNN_CALL(cudnnSetStream, handle.handle, reinterpret_cast<cudaStream_t>(stream));
     const cudnnStatus_t status = calls_.cudnnBackendExecute(handle.handle, plan_->plan.get(), pack.get());
-    calls_.cudnnSetStream(handle.handle, nullptr);  // this stream may no longer exist the next time
+    calls_.cudnnSetStream(handle.handle, nullptr);  // the stream may no longer exist at the next call
     calls_.check(status, "cudnnBackendExecute");
   }
 
@@ -238,8 +238,8 @@ class Call final : public LibraryCall {
 /// Plans for the devices of this machine, or for a device that is only described.
 class Planner {
  public:
-  /// `described`: the device to plan for, as cuDNN describes it in JSON. If empty, the device of each
-  /// context.
+  /// `described`: the device to plan for, as cuDNN describes it in JSON. If empty, plans are made for the
+  /// device of each context.
   Planner(const Calls& calls, std::string described) : calls_(calls), described_(std::move(described)) {}
 
   int64_t version() const { return static_cast<int64_t>(calls_.cudnnGetVersion()); }
@@ -258,7 +258,7 @@ class Planner {
   }
 
   /// The plans that are bitwise reproducible and don't reduce the precision of their inputs. `tensor_cores`:
-  /// whether they may be used, because f32 may be rounded or there is no f32.
+  /// whether plans may use tensor cores, which is the case if f32 may be rounded or isn't used.
   Plans plans(Context& context, Operations operations, bool tensor_cores) {
     context.make_current();
     const std::shared_ptr<Handle> handle = described_.empty() ? handle_for(context.index()) : nullptr;
@@ -330,8 +330,8 @@ class Planner {
         plan.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, description->device);
       }
       const cudnnStatus_t status = plan.try_finalize();
-      // The library loads the kernels that it compiles at once; for a described device there is no driver to
-      // do so.
+      // The library loads the kernels that it compiles immediately. For a described device this fails,
+      // because there is no driver.
       const bool unloaded = !described_.empty() && status == CUDNN_STATUS_EXECUTION_FAILED_CUDA_DRIVER;
       if (status != CUDNN_STATUS_SUCCESS && !unloaded) continue;
       std::string name =
@@ -362,12 +362,12 @@ class Planner {
   const std::string described_;
 };
 
-/// A cache of plans by description, because equal calls of a model have equal descriptions. The oldest are
+/// A cache of plans by description; equal calls of a model have equal descriptions. The oldest plans are
 /// dropped.
 template <typename Spec>
 class KeptPlans {
  public:
-  /// The result of `make`, or its earlier result for an equal description.
+  /// Returns the cached plans for an equal description, or calls `make`.
   template <typename Make>
   Plans plans(Context& context, const Spec& spec, const Make& make) {
     const std::lock_guard lock(mutex_);
@@ -392,7 +392,7 @@ class KeptPlans {
   std::deque<Kept> kept_;  // the oldest first
 };
 
-/// Null where the library isn't found.
+/// The machine's cuDNN functions; null if the library isn't found.
 inline const Calls* machine_calls() {
   static const Calls* const calls = library_or_notice<Calls>("convolutions, and attention in 16 bits,");
   return calls;

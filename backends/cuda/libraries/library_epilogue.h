@@ -9,9 +9,9 @@
 
 namespace isochron::ops {
 
-/// Inputs of a call of `fused_product` that are added.
+/// The inputs of a call of `fused_product` that are added to the product.
 struct LibraryEpilogue {
-  std::optional<size_t> matrix, vector;  // of the result's shape; one number per column
+  std::optional<size_t> matrix, vector;  // matrix: the result's shape; vector: one number per column
   bool relu = false;
 };
 /// The epilogue that `program` describes, if it is one: sums in f32 of terms that are stored in the result's

@@ -1,4 +1,4 @@
-// A library's calls as kernels.
+// Kernels that call a library.
 #pragma once
 
 #include <memory>
@@ -15,12 +15,12 @@ namespace isochron::ops {
 /// A library call with the kernels that run before and after it.
 struct LibraryParts {
   std::shared_ptr<cuda::LibraryCall> call;
-  std::vector<Slot> tensors;  // the library's, among the call's addresses
+  std::vector<Slot> tensors;  // the library's tensors, among the call's addresses
   /// Bytes at the start of the workspace for tensors that are stored there. The library's workspace follows.
   size_t tensor_bytes = 0;
   std::shared_ptr<graph::Kernel> before = nullptr, after = nullptr;
-  /// The call is made `times` times. After each, the address of tensor t advances by steps[t] bytes; empty:
-  /// no address does.
+  /// The call is made `times` times. After each call, the address of tensor t advances by steps[t] bytes; if
+  /// `steps` is empty, addresses don't change.
   int64_t times = 1;
   std::vector<size_t> steps = {};
 };
@@ -39,14 +39,14 @@ class LibraryKernel final : public graph::Kernel {
   std::vector<cuda::DevicePtr> addresses_;
 };
 
-/// A result of a floating dtype that must be all NaN if all inputs of the library are NaN.
+/// A floating-point result that must be all NaN if all inputs of the library are NaN.
 struct NanResult {
-  size_t tensor;  // the library's
+  size_t tensor;  // index of the library's tensor
   DType dtype;
 };
-/// Those of `ways` that run, can be captured and, if `nan` is given, propagate NaN. This is found by trying,
-/// since the library doesn't say. `bytes`: of each tensor. If memory runs out while trying, a way is kept
-/// untried, but with `nan` the result is empty.
+/// Those of `ways` that run, can be captured and, if `nan` is given, propagate NaN. The library doesn't
+/// report this, so each way is tried. `bytes`: the size of each tensor. If memory runs out, ways are kept
+/// untried; with `nan`, however, the result is then empty.
 cuda::LibraryCalls working_ways(const cuda::KernelModule& module, cuda::LibraryCalls ways,
                                 const std::vector<size_t>& bytes, const std::optional<NanResult>& nan = {});
 
@@ -55,7 +55,7 @@ struct Candidate {
   std::string name;
   std::unique_ptr<graph::Kernel> kernel;
 };
-/// A kernel for each of `ways`, with `parts` around it.
+/// A kernel for each of `ways`, with `parts` before and after the library call.
 std::vector<Candidate> candidates_of(cuda::LibraryCalls ways, LibraryParts parts);
 
 /// Whether the project's own kernel is worth timing against a library's. False if nothing is timed
@@ -64,9 +64,9 @@ bool worth_trying(const graph::KernelRequest& request);
 
 /// The fastest of `candidates`, which are listed with the expected fastest first (see choose in
 /// backends/common/choices.h). They are timed on separate memory once the request's module is loaded; if
-/// there is no memory for that, the first is taken. Candidates that fail, or can't be captured, are left out;
-/// if none works, loading the module throws kUnsupported. Until then the kernel asks for the largest
-/// workspace of any candidate. `name`: the library's name; `library` may be null.
+/// there is no memory for that, the first is chosen. Candidates that fail or can't be captured are skipped;
+/// if none works, loading the module throws kUnsupported. Until the module is loaded, the kernel requests the
+/// largest workspace of any candidate. `name`: the library's name; `library` may be null.
 std::unique_ptr<graph::Kernel> choose_kernel(const graph::KernelRequest& request, std::string_view name,
                                              cuda::AnyKernelLibrary* library,
                                              std::vector<Candidate> candidates);

@@ -15,9 +15,10 @@ struct ProductExtents {
   int64_t m, n, k, count;
 };
 
-/// The format in which tensor cores take both operands of a product.
+/// The format of both operands of a product on tensor cores.
 enum class TensorFormat : uint8_t { kNone, kTf32, kFloat16, kBfloat16 };
-/// The format for a call whose operands are its first two inputs. kNone: it is computed without tensor cores.
+/// The format for a call whose operands are its first two inputs. kNone means that it is computed without
+/// tensor cores.
 TensorFormat tensor_format(const graph::KernelRequest& request);
 
 /// How the results are divided into tiles, one block per tile. If there are too few tiles for the device,
@@ -25,24 +26,24 @@ TensorFormat tensor_format(const graph::KernelRequest& request);
 /// the extents and the number of multiprocessors.
 struct ProductTiles {
   ProductTiles(const ProductExtents& of, int multiprocessors, TensorFormat format = TensorFormat::kNone);
-  /// On the request's device.
+  /// For the request's device.
   ProductTiles(const ProductExtents& of, const graph::KernelRequest& request)
       : ProductTiles(of, request.module->device().multiprocessors, tensor_format(request)) {}
 
   bool empty() const { return all == 0; }
   unsigned threads() const;
-  /// Distinguishes it from other algorithms for the same product.
+  /// A name that distinguishes this division from other algorithms for the same product.
   std::string name() const;
-  /// The type Tiling or TensorTiling of the text.
+  /// The kernel text's type Tiling or TensorTiling.
   std::string tiling() const;
-  /// A Tile of the text, the block's.
+  /// Kernel text for the block's Tile.
   std::string tile() const;
 
   ProductExtents extents;
   TensorFormat format;
-  int rows, columns, each;     // of a tile; side of a thread's square without tensor cores
-  int64_t across, tiles, all;  // tiles in a row of a product, in a product, in all of them
-  int64_t parts, depth;        // of a sum; elements of it in a part
+  int rows, columns, each;     // rows and columns of a tile; side of a thread's square
+  int64_t across, tiles, all;  // tiles in a row of a product, per product, in total
+  int64_t parts, depth;        // parts per sum, elements per part
 };
 
 /// Adds launches that compute `elems` elements of a result. The kernel text is `before`, then `product`: a

@@ -12,11 +12,11 @@ struct AxisScan {
   AxisView view;
   bool reverse = false;
   std::string scan;   // a class of scan_text.h
-  std::string load;   // an expression: the state of the element at `at`, whose place on the axis is `place`
-  std::string store;  // a statement for the element at `at`: folded `before` it, and with it, `after`
+  std::string load;   // expression for the state of element `at`, at position `place` of the axis
+  std::string store;  // statement for element `at`, with the states `before` and `after` it
 };
 
-/// Adds the launches of a scan, whose functions have the call's tensors as parameters. Its own part of the
+/// Adds the launches of a scan. Their functions have the call's tensors as parameters. The scan's part of the
 /// workspace begins at `workspace_from`, a multiple of 16 bytes.
 void add_axis_scan(LaunchKernel& kernel, const graph::KernelRequest& request, const AxisScan& scan,
                    size_t workspace_from = 0);
