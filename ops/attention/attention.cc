@@ -21,10 +21,10 @@ namespace {
 
 using Values = std::vector<std::vector<double>>;
 
-/// The inputs before y (gradient) or the mask (forward): one or three.
+/// The number of inputs that hold heads: one (packed) or three.
 size_t head_inputs(const OpCall& call) { return call.attributes.get<bool>("packed") ? 1 : 3; }
 
-/// `others`: inputs between the heads and the mask.
+/// `others`: the number of inputs between the heads and the mask.
 AttentionShape attention_shape(const OpCall& call, size_t others) {
   const std::string& where = call.op.name;
   const TensorSpec& q = call.inputs[0];
@@ -97,8 +97,8 @@ std::vector<TensorSpec> infer_gradient(const OpCall& call) {
   return {call.inputs.begin(), call.inputs.begin() + static_cast<std::ptrdiff_t>(heads)};
 }
 
-/// The op defined by other ops, with whole score matrices. It is used to differentiate the op where its
-/// kernels don't apply. Heads are (N, K, H / K, length, D).
+/// Attention composed of other ops, with whole score matrices. It is used for gradients that the kernels
+/// don't compute. Heads are (N, K, H / K, length, D).
 class Composition {
  public:
   /// The masks may be undefined. `mask` has four axes and broadcasts to (N, H, T, S).
@@ -106,12 +106,12 @@ class Composition {
               const Tensor& mask = {})
       : s_(s) {
     const Tensor& first = heads[0];
-    // Scale before the product, which may overflow in 16 bits.
+    // Scale q before the product, because the unscaled product may overflow in 16 bits.
     q_ = grouped(s.packed ? narrow(first, 2, 0, s.heads) : first, s.heads / s.key_heads);
     k_ = grouped(s.packed ? narrow(first, 2, s.heads, s.key_heads) : heads[1], 1);
     v_ = grouped(s.packed ? narrow(first, 2, s.heads + s.key_heads, s.key_heads) : heads[2], 1);
     scores_ = matmul(q_ * s.scale, k_, false, true);
-    std::vector<Tensor> seen;  // bool masks
+    std::vector<Tensor> seen;  // which keys are visible: bool masks
     if (s.causal) seen.push_back(constant(visible()));
     if (s.masked) seen.push_back(reshape(key_mask, {s.batch, 1, 1, 1, s.keys}));
     if (mask.defined()) {
@@ -128,14 +128,14 @@ class Composition {
     for (const Tensor& visible : seen) scores_ = where(visible, scores_, nothing_seen());
   }
 
-  /// Log of the sums, (N, H, T); 0 for queries that see no key.
+  /// The logarithms of the sums of exponentials, (N, H, T); 0 for queries that see no key.
   Tensor log_sums() const {
     const auto [most, exponentials, sums] = softmax_parts();
     const Tensor logs = where(sums > 0.0, log(positive(sums)) + most, 0);
     return reshape(logs, {s_.batch, s_.heads, s_.queries});
   }
 
-  /// (N, T, H, D); 0 for queries that see no key.
+  /// The result, (N, T, H, D); 0 for queries that see no key.
   Tensor result() const {
     const auto [most, exponentials, sums] = softmax_parts();
     const Tensor share = where(sums > 0.0, 1.0 / positive(sums), 0);
@@ -166,7 +166,7 @@ class Composition {
     const Tensor exponentials = exp(scores_ - most);
     return {most, exponentials, sum(exponentials, {-1}, true)};
   }
-  /// 1 in place of 0, where a gradient would be infinity times 0.
+  /// Replaces 0 by 1, to avoid gradients of infinity times 0.
   static Tensor positive(const Tensor& sums) { return where(sums > 0.0, sums, 1); }
   /// The score of an invisible key.
   Tensor nothing_seen() const {
@@ -237,7 +237,7 @@ std::vector<Tensor> attention_second_gradient(const GradientCall& call) {
       call.inputs, call.output_gradients);
 }
 
-/// One row of probabilities at a time, in doubles.
+/// The reference in f64, which computes one row of probabilities at a time.
 class Reference {
  public:
   Reference(const AttentionShape& s, const Values& in, size_t mask) : s_(s), in_(in), mask_(mask) {}
@@ -245,7 +245,7 @@ class Reference {
   double q(int64_t n, int64_t i, int64_t h, int64_t c) const { return at(0, n, i, h, c); }
   double k(int64_t n, int64_t j, int64_t h, int64_t c) const { return at(1, n, j, h, c); }
   double v(int64_t n, int64_t j, int64_t h, int64_t c) const { return at(2, n, j, h, c); }
-  /// Tensor and element of a part's number.
+  /// The tensor and the element that hold a number of q, k or v (`part` 0, 1, 2).
   std::pair<size_t, size_t> where(int part, int64_t n, int64_t i, int64_t h, int64_t c) const {
     const int64_t length = part == 0 ? s_.queries : s_.keys;
     const int64_t heads = s_.packed ? s_.heads + 2 * s_.key_heads : part == 0 ? s_.heads : s_.key_heads;
@@ -379,7 +379,7 @@ std::vector<Sample> samples() {
           {sample_shape(1, 67, 70, 1, 1, 2, false, true, false)},
           {sample_shape(1, 5, 3, 2, 1, 4, false, true, false)},
           {sample_shape(1, 3, 34, 2, 2, 37, false, false, true)},
-          // As libraries ask for: heads of whole vectors, which causal ones see as many keys as queries.
+          // Shapes that libraries support: widths of whole vectors, and as many keys as queries if causal.
           {sample_shape(1, 3, 5, 2, 2, 16, false, false, false)},
           {sample_shape(2, 6, 6, 4, 2, 8, true, true, false)}};
 }
@@ -399,7 +399,7 @@ void register_forward(graph::Registry& registry) {
   op.max_inputs = 4;
   op.infer = infer_attention;
   op.gradient = attention_gradient;
-  op.precision.full_outputs = 0b10;  // the logs of the sums
+  op.precision.full_outputs = 0b10;  // the logarithms of the sums
   op.skippable_outputs = 0b10;
   op.flops = [](const OpCall& call) { return 4 * forward_shape(call).products(); };
   op.reference = attention_reference;
@@ -429,7 +429,7 @@ void register_gradient(graph::Registry& registry) {
   op.max_inputs = 7;
   op.infer = infer_gradient;
   op.gradient = attention_second_gradient;
-  op.precision.full_inputs = [](const Attributes& attributes) {  // the logs of the sums
+  op.precision.full_inputs = [](const Attributes& attributes) {  // the logarithms of the sums
     return attributes.get<bool>("packed") ? 0b100U : 0b10000U;
   };
   op.flops = [](const OpCall& call) { return 10 * gradient_shape(call).products(); };
@@ -450,7 +450,8 @@ void register_gradient(graph::Registry& registry) {
 AttentionShape attention_shape(const OpCall& call) { return forward_shape(call); }
 AttentionShape attention_gradient_shape(const OpCall& call) { return gradient_shape(call); }
 
-/// Attention by other ops. `inputs` as of the op, `mask` as in AttentionOptions.
+/// Attention with a mask, composed of other ops. `inputs` are those of the op, `mask` is as in
+/// AttentionOptions.
 static Tensor masked_attention(std::span<const Tensor> inputs, const Tensor& mask,
                                const Attributes& attributes) {
   static const OpDef& op = row("attention");

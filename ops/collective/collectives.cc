@@ -52,7 +52,7 @@ std::vector<TensorSpec> infer_all_reduce(const OpCall& call) {
 
 const PendingSum& pending_of(const OpCall& call) { return *call.attributes.object<PendingSum>("pending"); }
 
-/// The range in flight, and its scratch.
+/// The packed range of the sum in progress, and its scratch memory.
 std::vector<TensorSpec> infer_start(const OpCall& call) {
   const PackedSum& sum = pending_of(call).sum;
   return {{DType::kU8, {static_cast<int64_t>(sum.range_bytes())}},

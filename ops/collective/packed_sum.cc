@@ -13,7 +13,8 @@ uint64_t hash_of(std::span<const TensorSpec> tensors) {
   return hash;
 }
 
-/// Tensors of one dtype are stored together. Each begins at an address where a kernel may write it.
+/// Tensors of one dtype are stored together. Each tensor begins at an address with the alignment that kernels
+/// require.
 PackedSum::PackedSum(std::shared_ptr<comm::Group> group, std::span<const TensorSpec> tensors, Content content)
     : group_(std::move(group)), places_(tensors.size()), offsets_(tensors.size()) {
   std::vector<comm::TreeSum::Run> runs;

@@ -48,7 +48,8 @@ std::vector<TensorSpec> infer_cond(const OpCall& call) {
   return outputs;
 }
 
-/// Gradients within one branch: its nodes again, then backward, zeros where it doesn't depend on an input.
+/// The gradients within one branch: repeats the branch's nodes and differentiates them. Inputs that the
+/// branch doesn't depend on get zeros.
 std::vector<Tensor> branch_gradient(const GradientCall& call, const char* branch,
                                     std::span<const size_t> wanted) {
   const std::vector<Tensor> inputs(call.inputs.begin() + 1, call.inputs.end());
@@ -111,10 +112,10 @@ std::vector<TensorSpec> infer_while(const OpCall& call) {
   return outputs;
 }
 
-/// What the backward loop carries, by position in its state: 0 is the number of iterations still to undo.
+/// The state of the backward loop. Position 0 is the number of iterations that are still to be undone.
 struct BackwardLayout {
   std::vector<size_t> states;    // forward states with a gradient
-  std::vector<size_t> captured;  // forward inputs, not states, whose gradient is wanted
+  std::vector<size_t> captured;  // other forward inputs whose gradient is needed
 };
 
 BackwardLayout backward_layout(const GradientCall& call, size_t states) {
@@ -133,7 +134,7 @@ Tensor stack_row(const Tensor& stack, const Tensor& index) {
   return graph::apply_one(op, {stack, index});
 }
 
-/// One iteration undone: the body again on the saved state, then backward through it.
+/// Undoes one iteration: repeats the body on the saved state and differentiates it.
 std::vector<Tensor> undo_iteration(const GradientCall& call, size_t states, const BackwardLayout& layout,
                                    std::span<const Tensor> carried) {
   const Tensor index = carried[0] - 1.0;
@@ -156,7 +157,7 @@ std::vector<Tensor> undo_iteration(const GradientCall& call, size_t states, cons
     const Tensor& before = carried[k + 1];
     if (k < layout.states.size()) {
       Tensor total = found[k].defined() ? found[k] : constant(zeros_like(before));
-      // A higher derivative also arrives through the saved state itself.
+      // With higher derivatives, the saved state itself has a gradient too.
       const Tensor& saved = call.output_gradients[states + 1 + layout.states[k]];
       if (saved.defined()) total = total + stack_row(saved, index);
       next.push_back(total);
@@ -203,7 +204,7 @@ std::vector<TensorSpec> infer_stack_row(const OpCall& call) {
   return {{call.inputs[0].dtype, Shape(stack.span().subspan(1))}};
 }
 
-/// Reached only by second derivatives of bounded loops: places the gradient into an otherwise zero stack.
+/// Used only in second derivatives of bounded loops: places the gradient into a stack of zeros.
 std::vector<Tensor> stack_row_gradient(const GradientCall& call) {
   const Tensor& stack = call.inputs[0];
   const Tensor rows = constant(arange(stack.extent(0), DType::kI64));
@@ -280,7 +281,7 @@ std::unique_ptr<Graph> trace_branch(const BranchFunction& function, std::vector<
   return graph;
 }
 
-/// Adds to the graph the inputs that a later sub-graph needed, so that both take the same list.
+/// Adds the inputs that a later sub-graph needed, so that both sub-graphs have the same list of inputs.
 void add_missing_inputs(Graph& graph, size_t own, const std::vector<graph::Value*>& outer) {
   for (size_t i = graph.inputs().size() - own; i < outer.size(); ++i) graph.add_input(outer[i]->spec);
 }

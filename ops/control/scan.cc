@@ -43,7 +43,7 @@ double scan_flops(const OpCall& call) {
   return static_cast<double>(layout.steps) * flops_of(layout.graph());
 }
 
-/// What the backward scan reads and carries, as positions among the forward op's inputs and outputs.
+/// What the backward scan reads and carries, as positions in the forward op's inputs and outputs.
 struct BackwardScan {
   BackwardScan(const GradientCall& call, const ScanLayout& layout) {
     for (size_t i = 0; i < call.inputs.size(); ++i) {
@@ -58,15 +58,15 @@ struct BackwardScan {
       (i < layout.first_saved() ? outputs : saved).push_back(i);
     }
   }
-  std::vector<size_t> states;     // with a gradient: carried
-  std::vector<size_t> captured;   // whose gradient is wanted: carried as a sum
-  std::vector<size_t> sequences;  // whose gradient is wanted: stacked
-  std::vector<size_t> outputs;    // with a gradient
-  std::vector<size_t> saved;      // stacked states with a gradient, which higher derivatives bring
+  std::vector<size_t> states;     // states with a gradient; carried
+  std::vector<size_t> captured;   // whose gradient is needed; carried as a sum
+  std::vector<size_t> sequences;  // whose gradient is needed; stacked
+  std::vector<size_t> outputs;    // outputs with a gradient
+  std::vector<size_t> saved;      // stacked states with a gradient (higher derivatives only)
 };
 
-/// One step undone: the body again on the saved state, then backward through it. `slices`: index, saved
-/// states, sequences, gradients of outputs and of saved states.
+/// Undoes one step: repeats the body on the saved state and differentiates it. `slices`: index, saved states,
+/// sequences, gradients of outputs and of saved states.
 ScanStep undo_step(const GradientCall& call, const ScanLayout& layout, const BackwardScan& back,
                    std::span<const Tensor> carried, std::span<const Tensor> slices) {
   const size_t own = 1 + layout.first_captured();
@@ -155,7 +155,7 @@ namespace {
 using graph::Capture;
 using graph::Graph;
 
-/// The body traced on tensors of these specs, with the outer values it reads.
+/// Traces the body on tensors with these specs. `outer` receives the outer values that it reads.
 std::unique_ptr<Graph> trace_body(const ScanBody& body, const std::vector<Tensor>& initial,
                                   const std::vector<Tensor>& sequences, std::vector<graph::Value*>& outer) {
   auto graph = std::make_unique<Graph>();
@@ -200,7 +200,7 @@ Tensor row_of(const Tensor& sequence, int64_t index) {
   return reshape(narrow(sequence, 0, index, 1), ops::slice_spec(sequence.spec()).shape);
 }
 
-/// What no step would stack: found by tracing the body without running it.
+/// The result of a scan of no steps. Tracing the body, without running it, gives the outputs' specs.
 ScanResult scan_of_nothing(const ScanBody& body, const std::vector<Tensor>& initial,
                            const std::vector<Tensor>& sequences) {
   std::vector<graph::Value*> outer;
@@ -217,7 +217,7 @@ ScanResult eager_scan(const ScanBody& body, const std::vector<Tensor>& initial,
                       const std::vector<Tensor>& sequences, int64_t steps, bool reverse) {
   if (steps == 0) return scan_of_nothing(body, initial, sequences);
   std::vector<Tensor> state = initial;
-  std::vector<std::vector<Tensor>> rows;  // by output
+  std::vector<std::vector<Tensor>> rows;  // the rows of each output
   for (int64_t s = 0; s < steps; ++s) {
     const int64_t at = reverse ? steps - 1 - s : s;
     std::vector<Tensor> slices;

@@ -1,4 +1,4 @@
-// Functions of convolution; the rows that they call are in convolution_rows.cc.
+// The public functions of convolution; the ops that they call are in convolution_rows.cc.
 #include "isochron/ops/convolution/convolution.h"
 
 #include "isochron/core/base/checked.h"
@@ -10,7 +10,7 @@
 namespace isochron {
 namespace {
 
-/// `axes`: the spatial axes asked for; 0: any.
+/// `axes`: the required number of spatial axes; 0: any.
 void require_operands(std::string_view where, const Tensor& x, const Tensor& kernel, int axes) {
   require(x.defined() && kernel.defined(), ErrorCode::kInvalidArgument, where, "an operand is undefined");
   ops::require_image(where, x.shape(), axes);
@@ -68,9 +68,9 @@ void require_consistent(std::string_view where, int axes, const ConvolutionTrans
   }
 }
 
-/// The convolution of which a transposed convolution is the input gradient.
+/// The convolution whose input gradient is the transposed convolution.
 struct Transposed {
-  Dims input;  // the shape of its input, which is the result
+  Dims input;  // input shape, i.e. shape of the transposed result
   Dims stride;
   Dims dilation;
   Dims padding;
@@ -87,7 +87,7 @@ Transposed transposed_of(std::string_view where, const Tensor& x, const Tensor& 
                     ops::ones_if_empty(options.stride, axes),
                     ops::ones_if_empty(options.dilation, axes),
                     {}};
-  if (!same) {  // the numbers don't depend on the extents
+  if (!same) {  // padding is independent of the extents
     result.padding = options.padding.resolve(extents, window, result.stride, result.dilation);
     bool good = result.padding.rank() == 2 * axes;
     for (const int64_t number : result.padding) good = good && number >= 0 && number < kMaxWindowNumber;

@@ -1,5 +1,5 @@
-// Rows and gradients of convolution. It is linear in the image and in the kernel, and so are its two
-// gradients: the three ops are each other's derivatives, to any order.
+// Registry rows and gradients of convolution. Convolution is linear in the image and in the kernel, and so
+// are its two gradients: all derivatives of the three ops, of any order, are these three ops again.
 #include "isochron/ops/convolution/convolution.h"
 
 #include "isochron/graph/capture/apply.h"
@@ -116,7 +116,7 @@ Tensor input_gradient(const Tensor& g, const Tensor& kernel, const Shape& input,
   return graph::apply_one(op, {g, kernel}, std::move(window));
 }
 
-/// d kernel, and d bias where `bias`.
+/// The gradient of the kernel, and if `bias` of the bias.
 std::vector<Tensor> weight_gradient(const Tensor& x, const Tensor& g, const Shape& kernel, bool bias,
                                     Attributes window) {
   static const graph::OpDef& op = row("convolution_weight_gradient");
@@ -144,7 +144,7 @@ std::vector<Tensor> convolution_gradient(const GradientCall& call) {
   return result;
 }
 
-/// u is the gradient of dx = input_gradient(g, kernel).
+/// The gradient of dx = input_gradient(g, kernel); u is the incoming gradient of dx.
 std::vector<Tensor> input_gradient_gradient(const GradientCall& call) {
   const Tensor& u = call.output_gradients[0];
   const Tensor& g = call.inputs[0];
@@ -156,7 +156,7 @@ std::vector<Tensor> input_gradient_gradient(const GradientCall& call) {
   return result;
 }
 
-/// u and v are the gradients of (dkernel, dbias) = weight_gradient(x, g).
+/// The gradient of (dkernel, dbias) = weight_gradient(x, g); u and v are the incoming gradients.
 std::vector<Tensor> weight_gradient_gradient(const GradientCall& call) {
   const Tensor& u = call.output_gradients[0];
   const Tensor v = call.output_gradients.size() > 1 ? call.output_gradients[1] : Tensor();
@@ -333,7 +333,7 @@ void register_weight_gradient(graph::Registry& registry) {
                              "gradient of convolution with respect to kernel and bias");
   op.infer = infer_weight_gradient;
   op.gradient = weight_gradient_gradient;
-  op.precision.full_outputs = 0b10;  // the bias's
+  op.precision.full_outputs = 0b10;  // the gradient of the bias
   op.flops = [](const OpCall& call) { return 2 * weight_gradient_shape(call).products(); };
   op.reference = weight_gradient_reference;
   for (const ConvolutionSample& s : convolution_samples()) {

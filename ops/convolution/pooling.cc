@@ -1,5 +1,5 @@
-// Rows, gradients and functions of pooling. The maximum keeps where it was found; its gradient scatters to
-// those positions, and the gradient of that selects from them.
+// Registry rows, gradients and public functions of pooling. Max pooling saves the positions of the maxima.
+// Its gradient scatters to these positions, and the second gradient selects from them.
 #include "isochron/ops/convolution/pooling.h"
 
 #include <cmath>
@@ -23,7 +23,7 @@ using graph::Attributes;
 using Doubles = std::vector<std::vector<double>>;
 
 PoolingShape pooling_shape(const OpCall& call, const Dims& x) {
-  constexpr double kMaxWindowElems = 1 << 24;  // positions ride along as numbers of the tensor's dtype
+  constexpr double kMaxWindowElems = 1 << 24;  // positions are stored exactly in the tensor's dtype
   const std::string& where = call.op.name;
   const DType dtype = call.inputs[0].dtype;
   require(dtype == DType::kF32 || dtype == DType::kF64, ErrorCode::kDtypeMismatch, where,
@@ -401,7 +401,7 @@ Tensor average_pool3d(const Tensor& x, const Dims& window, const PoolingOptions&
 
 namespace {
 
-/// `size` with the extent of x in place of -1, checked.
+/// Checks `size` and replaces -1 by the extent of x.
 Dims adaptive_size(std::string_view where, const Tensor& x, const Dims& size) {
   const int axes = spatial_axes(where, x).rank();
   require(size.rank() == axes, ErrorCode::kShapeMismatch, where,
@@ -422,8 +422,8 @@ Dims adaptive_size(std::string_view where, const Tensor& x, const Dims& size) {
   return result;
 }
 
-/// The windows of an axis side by side, each filled up to `window` elements with its last one, which changes
-/// neither the maximum nor the first place where it is found.
+/// Copies the windows of an axis side by side. Each is filled up to `window` elements by repeating its last
+/// element, which changes neither the maximum nor its first position.
 Tensor windows_apart(const Tensor& x, int axis, int64_t size, int64_t window) {
   const int64_t extent = x.extent(axis);
   std::vector<int64_t> sources;

@@ -25,7 +25,8 @@ Tensor unfold(const Tensor& x, const Dims& window, const UnfoldOptions& options)
     padded = padded || before[axis] > 0 || after[axis] > 0;
   }
   Tensor result = padded ? pad(x, before, after) : x;
-  // One axis after the other, the last one first: its elements then lie inside those of the axes before it.
+  // Processes one axis after the other, beginning with the last, so that the elements of the last axis become
+  // the innermost.
   for (int axis = axes; axis >= 1; --axis) {
     Dims starts, stops, steps;
     for (int i = 0; i < axis; ++i) {

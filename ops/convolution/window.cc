@@ -16,14 +16,14 @@ void require_window_numbers(std::string_view where, int axis, int64_t window, in
             "{}, {}",
             axis, kMaxWindowNumber, window, stride, dilation);
   }
-  // Below 2^60 for such numbers.
+  // The product is below 2^60, because both numbers are limited.
   require((window - 1) * dilation < kMaxWindowReach, ErrorCode::kUnsupported, where,
           "the window along spatial axis {} reaches over {} elements: {} of them, {} apart; at most {} are "
           "supported, use a smaller dilation or window",
           axis, (window - 1) * dilation + 1, window, dilation, kMaxWindowReach);
 }
 
-/// Total padding so that ceil(input / stride) windows fit.
+/// The total padding with which ceil(input / stride) windows fit.
 int64_t same_padding(int64_t input, int64_t window, int64_t stride, int64_t dilation) {
   const int64_t outputs = input / stride + (input % stride != 0 ? 1 : 0);
   return std::max<int64_t>((outputs - 1) * stride - input + (window - 1) * dilation + 1, 0);

@@ -91,7 +91,7 @@ Tensor number_like(double number, const Tensor& other) {
   return scalar(number, other.dtype());
 }
 
-/// function(x, number). If a 16-bit dtype has no such number, it is computed in f32.
+/// Computes function(x, number), in f32 if x's 16-bit dtype can't represent the number well (beyond_half).
 template <typename Function>
 Tensor with_number(const Tensor& x, double number, Function function) {
   if (!x.defined() || !ops::beyond_half(number, x.dtype())) return function(x, number_like(number, x));
@@ -150,8 +150,8 @@ Tensor floor_divide(const Tensor& a, const Tensor& b) {
 
 Tensor log_add_exp(const Tensor& a, const Tensor& b) {
   const ErrorScope scope("log_add_exp");
-  // The operands are put in order by `where`, since maximum and abs have no second derivative at ties. Equal
-  // infinities have no difference and share the gradient out.
+  // The operands are ordered by `where`, because maximum and abs have no second derivative at ties. For equal
+  // infinities the difference is undefined, so they are handled separately and share the gradient.
   const Tensor in_order = greater_equal(a, b);
   const Tensor larger = where(in_order, a, b), smaller = where(in_order, b, a);
   const Tensor no_difference = logical_and(equal(a, b), is_inf(a));
@@ -208,7 +208,7 @@ Tensor digamma(const Tensor& x) {
   Tensor series = square_inverse * kSeries[6] + kSeries[5];
   for (int k = 4; k >= 0; --k) series = series * square_inverse + kSeries[k];
   result += log(z + kShift) - inverse * 0.5 - series * square_inverse;
-  // tan has period pi; where it isn't used, its argument is a number whose tangent isn't 0.
+  // tan has period pi. If its result isn't used, its argument is a number whose tangent isn't 0.
   const Tensor turn = where(positive, 0.25, x - round(x));
   return where(positive, result, result - std::numbers::pi / tan(turn * std::numbers::pi));
 }
@@ -219,8 +219,8 @@ Tensor leaky_relu(const Tensor& x, double slope) {
 }
 Tensor elu(const Tensor& x, double alpha) {
   const ErrorScope scope("elu");
-  // The untaken branch is clamped: an overflowing exponential would turn its zero gradient into NaN. Not by
-  // minimum, which shares the gradient out at 0.
+  // The argument of the branch that isn't taken is clamped, because an overflowing exponential would turn its
+  // zero gradient into NaN. `minimum` isn't used for this, because it would halve the gradient at 0.
   const Tensor positive = x > 0.0;
   return where(positive, x, expm1(where(positive, scalar(0, x.dtype()), x)) * alpha);
 }

@@ -56,7 +56,8 @@ std::vector<TensorSpec> infer_cast(const OpCall& call) {
   return {{call.attributes.get<DType>("dtype"), call.inputs[0].shape}};
 }
 
-/// The output may overwrite an operand that is read at the same index and has elements of the same size.
+/// The output may overwrite an operand if each element is read at the index where it is written, and elements
+/// have the same size.
 bool elementwise_alias(const OpCall& call, int, int input) {
   const TensorSpec output = infer_outputs(call.op, call.inputs, call.attributes)[0];
   const TensorSpec& spec = call.inputs[static_cast<size_t>(input)];
@@ -88,7 +89,7 @@ double fused_flops(const OpCall& call) {
   return static_cast<double>(program->shape.elems()) * static_cast<double>(program->code.size());
 }
 
-// --- gradients: g is the output's gradient, x, y the inputs ---
+// --- gradients: g is the gradient of the output, x and y are the inputs ---
 
 using Grad = std::vector<Tensor>;
 const Tensor& g(const GradientCall& c) { return c.output_gradients[0]; }
@@ -96,7 +97,7 @@ const Tensor& x(const GradientCall& c) { return c.inputs[0]; }
 const Tensor& y(const GradientCall& c) { return c.inputs[1]; }
 const Tensor& out(const GradientCall& c) { return c.outputs[0]; }
 
-/// Gradients of a broadcasting binary op, from those at the broadcast shape.
+/// The gradients of a broadcasting binary op, from gradients with the broadcast shape.
 template <typename Fa, typename Fb>
 Grad both(const GradientCall& c, Fa fa, Fb fb) {
   Grad result(2);
@@ -120,13 +121,13 @@ Grad mul_gradient(const GradientCall& c) {
 Grad div_gradient(const GradientCall& c) {
   return both(
       c, [&] { return g(c) / y(c); },
-      [&] { return -(g(c) * (out(c) / y(c))); });  // without a square, which f16 can't hold from 256 on
+      [&] { return -(g(c) * (out(c) / y(c))); });  // avoids a square, which overflows in f16 from 256 on
 }
 Grad pow_gradient(const GradientCall& c) {
   return both(
       c,
       [&] {
-        // Not 0 to the power of -1 where the exponent is 0.
+        // Avoids 0 to the power of -1 if the exponent is 0.
         const Tensor one = scalar(1, y(c).dtype());
         const Tensor exponent = where(equal(y(c), scalar(0, y(c).dtype())), one, y(c));
         return g(c) * y(c) * pow(x(c), exponent - 1.0);
@@ -141,7 +142,7 @@ Grad mod_gradient(const GradientCall& c) {
   return both(
       c, [&] { return g(c); }, [&] { return -g(c) * trunc(x(c) / y(c)); });
 }
-/// The share of the gradient that goes to the first of two candidates: 1 where it wins, 1/2 on a tie.
+/// The share of the gradient for the first of two candidates: 1 if it wins, 1/2 on a tie.
 Tensor winner_share(const Tensor& wins, const Tensor& ties, DType dtype) {
   return cast(wins, dtype) + cast(ties, dtype) * 0.5;
 }
@@ -164,7 +165,7 @@ Grad atan2_gradient(const GradientCall& c) {
   const DType wide = is_half(dtype) ? DType::kF32 : dtype;  // f16 can't hold squares from 256 on
   const Tensor a = cast(x(c), wide), b = cast(y(c), wide);
   const Tensor squares = square(a) + square(b);
-  const Tensor none = equal(squares, 0);  // at the origin, where there is no angle, the gradient is 0
+  const Tensor none = equal(squares, 0);  // the origin has no angle: its gradient is 0
   const Tensor scaled = where(none, 0, cast(g(c), wide)) / where(none, 1, squares);
   return both(
       c, [&] { return cast(scaled * b, dtype); }, [&] { return cast(-(scaled * a), dtype); });
@@ -203,7 +204,7 @@ Grad mul_add_gradient(const GradientCall& c) {
   return result;
 }
 Grad relu_grad_gradient(const GradientCall& c) {
-  Grad result(2);  // linear in the incoming gradient, flat in x
+  Grad result(2);  // linear in the incoming gradient; the derivative by x is 0
   if (c.needed[0]) {
     const DType dtype = g(c).dtype();
     result[0] = sum_to(where(y(c) > 0.0, g(c), scalar(0, dtype)), x(c).shape());
@@ -219,7 +220,7 @@ Grad gelu_grad_gradient(const GradientCall& c) {
     result[0] = sum_to(g(c) * ((erf(t * 0.70710678118654752440) + 1.0) * 0.5 + t * phi), x(c).shape());
   }
   if (c.needed[1]) {
-    const Tensor near = clip(t, -20, 20);  // beyond, phi is 0, and f16 holds no square
+    const Tensor near = clip(t, -20, 20);  // beyond, phi is 0 and squares overflow in f16
     const Tensor phi = exp(square(near) * -0.5) * 0.39894228040143267794;
     result[1] = sum_to(g(c) * x(c) * phi * (2.0 - square(near)), t.shape());
   }
@@ -234,10 +235,10 @@ Grad abs_gradient(const GradientCall& c) { return one(g(c) * sign(x(c))); }
 Grad square_gradient(const GradientCall& c) { return one(g(c) * 2.0 * x(c)); }
 Grad sqrt_gradient(const GradientCall& c) { return one(g(c) * 0.5 / out(c)); }
 Grad rsqrt_gradient(const GradientCall& c) { return one(g(c) * -0.5 * out(c) / x(c)); }
-// Without a square, which f16 can't hold from 256 on.
+// Avoids a square, which overflows in f16 from 256 on.
 Grad reciprocal_gradient(const GradientCall& c) { return one(-(g(c) * out(c)) * out(c)); }
 Grad exp_gradient(const GradientCall& c) { return one(g(c) * out(c)); }
-// In 16 bits the result + 1 has no digit left where it is near -1.
+// In 16 bits, result + 1 loses all digits if the result is near -1.
 Grad expm1_gradient(const GradientCall& c) {
   return one(g(c) * (is_half(x(c).dtype()) ? exp(x(c)) : out(c) + 1.0));
 }
@@ -248,13 +249,13 @@ Grad cos_gradient(const GradientCall& c) { return one(-g(c) * sin(x(c))); }
 Grad tanh_gradient(const GradientCall& c) { return one(g(c) * (1.0 - square(out(c)))); }
 Grad sigmoid_gradient(const GradientCall& c) { return one(g(c) * out(c) * (1.0 - out(c))); }
 Grad tan_gradient(const GradientCall& c) { return one(g(c) * (square(out(c)) + 1.0)); }
-// Roots of the factors, whose product may overflow.
+// Takes roots of the factors, because their product may overflow.
 Grad asin_gradient(const GradientCall& c) { return one(g(c) / (sqrt(1.0 - x(c)) * sqrt(x(c) + 1.0))); }
 Grad acos_gradient(const GradientCall& c) { return one(-(g(c) / (sqrt(1.0 - x(c)) * sqrt(x(c) + 1.0)))); }
 Grad acosh_gradient(const GradientCall& c) { return one(g(c) / (sqrt(x(c) - 1.0) * sqrt(x(c) + 1.0))); }
 Grad atanh_gradient(const GradientCall& c) { return one(g(c) / ((1.0 - x(c)) * (x(c) + 1.0))); }
-// 1 + x^2 = m^2 ((1 / m)^2 + (x / m)^2) with m the larger of |x| and 1: no square overflows. m is finite, so
-// that the derivative at infinity is 0.
+// 1 + x^2 = m^2 ((1 / m)^2 + (x / m)^2) with m the larger of |x| and 1: no square overflows. m is kept
+// finite, so the derivative at infinity is 0.
 Tensor magnitude_from_one(const Tensor& x) {
   return stop_gradient(clip(abs(x), 1.0, largest_finite(x.dtype())));
 }
@@ -272,7 +273,7 @@ Grad lgamma_gradient(const GradientCall& c) { return one(g(c) * digamma(x(c))); 
 Grad erf_gradient(const GradientCall& c) {
   return one(g(c) * 1.12837916709551257390 * exp(-square(x(c))));  // 2/sqrt(pi) e^(-x^2)
 }
-// Reads the result, which the next layer keeps anyway.
+// Reads the result instead of x, because the next layer saves the result anyway.
 Grad relu_gradient(const GradientCall& c) {
   static const OpDef& op = row("relu_grad");
   return one(graph::apply_one(op, {g(c), out(c)}));
@@ -291,8 +292,9 @@ Grad gelu_gradient(const GradientCall& c) {
   return one(graph::apply_one(op, {g(c), x(c)}));
 }
 Grad gelu_tanh_gradient(const GradientCall& c) {
-  // x s(v), s the sigmoid, v = sqrt(8 / pi) (x + 0.044715 x^3): s + x s (1 - s) v', and 1 - s(v) = s(-v), so
-  // that nothing cancels. Beyond the clip s is 0 or 1, and x^3 would overflow.
+  // The function is x s(v) with the sigmoid s and v = sqrt(8 / pi) (x + 0.044715 x^3): the derivative is s +
+  // x s (1 - s) v'. 1 - s(v) is computed as s(-v), so that nothing cancels. Beyond the clip, s is 0 or 1 and
+  // x^3 would overflow.
   constexpr double kFactor = 1.5957691216057307118, kCube = 0.044715;
   const Tensor t = clip(x(c), -20, 20);
   const Tensor squared = square(t);
@@ -309,7 +311,7 @@ Grad cast_gradient(const GradientCall& c) {
 using InferFunction = std::vector<TensorSpec> (*)(const OpCall&);
 using GradientFunction = std::vector<Tensor> (*)(const GradientCall&);
 
-/// A scalar reference lifted to broadcast tensors.
+/// Applies a scalar reference to broadcast tensors.
 graph::ReferenceFunction elementwise_reference(std::function<double(double, double, double)> f) {
   return [f = std::move(f)](const OpCall& call, std::span<const TensorSpec> outputs,
                             const std::vector<std::vector<double>>& inputs) {

@@ -89,7 +89,7 @@ std::vector<Tensor> matmul_float8_gradient(const GradientCall& call) {
   return result;
 }
 
-/// By the definition of the formats, in doubles.
+/// Rounding by the definition of the formats, in f64.
 double rounded(double x, double scale, int fraction, int least_exponent, double largest) {
   if (!std::isfinite(x)) return std::numeric_limits<double>::quiet_NaN();
   const double y = std::clamp(x / scale, -largest, largest);
@@ -123,7 +123,7 @@ Doubles matmul_float8_reference(const OpCall& call, std::span<const TensorSpec> 
   return row("matmul").reference(of_factors(call), outputs, factors);
 }
 
-/// Histories; and kernels, so that these are rounded once.
+/// The inputs that stay in f32: histories, and kernels, so that kernels are rounded only once.
 uint32_t full_inputs(const Attributes& attributes) {
   return attributes.get<std::string>("b_format") == kE4M3 ? 0b1110 : 0b1100;
 }
@@ -134,7 +134,7 @@ OpSample sample(Shape a, Shape b, bool transpose_a, bool transpose_b, std::strin
     InputSample input{{kFloat8History}};
     input.values.assign(kFloat8History, 0);
     input.values[3] = largest;
-    input.values.back() = largest == 0 ? 0.7 : largest * 3;  // counts where it is alone
+    input.values.back() = largest == 0 ? 0.7 : largest * 3;  // counts only if there is no other entry
     return input;
   };
   return {{{a}, {b}, history(a_largest), history(b_largest)},
@@ -154,7 +154,7 @@ OpDef matmul_float8_row() {
   op.precision = {.rule = graph::PrecisionRule::kLow, .full_inputs = full_inputs};
   op.flops = [](const OpCall& call) { return row("matmul").flops(of_factors(call)); };
   op.dtypes = {DType::kF32};
-  op.tolerance = 1000;  // a device adds products of bytes with 13 bits of fraction
+  op.tolerance = 1000;  // a device adds 8-bit products with 13 bits of fraction
   op.reference = matmul_float8_reference;
   op.samples = {sample({32, 48}, {48, 16}, false, false, kE4M3, kE4M3, 2, 2),
                 sample({32, 48}, {16, 48}, false, true, kE5M2, kE4M3, 1, 0.3),

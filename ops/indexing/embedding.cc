@@ -23,14 +23,14 @@ namespace {
 using Doubles = std::vector<std::vector<double>>;
 using Numbers = std::vector<double>;
 
-// Inputs [table, indices, offsets where `cut`, weights where `weighted`]; outputs [result], for the largest
-// also the position among the indices of each element, -1 where the bag is empty.
+// Inputs [table, indices, offsets if `cut`, weights if `weighted`]; outputs [result]. For the maximum there
+// is a second output: the position in the indices that each element came from, or -1 if the bag is empty.
 
 BagMode mode_of(const graph::Attributes& attributes) {
   return static_cast<BagMode>(attributes.get<int64_t>("mode"));
 }
 
-/// Number of bags of a call: one per row of the indices, or one per offset.
+/// The number of bags of a call: one per row of the indices, or one per offset.
 int64_t bags_of(const graph::Attributes& attributes, const Shape& indices, const Shape& offsets) {
   if (!attributes.get<bool>("cut")) return indices[0];
   return offsets[0] - (attributes.get<bool>("last_offset") ? 1 : 0);
@@ -85,7 +85,7 @@ Tensor bag_numbers(const graph::Attributes& attributes, const Tensor& indices, c
   return cumulative_sum(narrow(begun, 0, 0, count), 0) - 1.0;
 }
 
-/// The data that a gradient needs of a call: each index, its bag, and its row's share of the result's
+/// What a gradient needs to know about a call: for each index its bag, and its row's share of the result's
 /// gradient.
 struct BagCall {
   explicit BagCall(const GradientCall& call)
@@ -99,11 +99,11 @@ struct BagCall {
         numbers(bag_numbers(attributes, call.inputs[1],
                             attributes.get<bool>("cut") ? call.inputs[2] : Tensor(), bags)) {}
 
-  /// (N, D), before weights.
+  /// The gradient of the row at each index, (N, D), before weights.
   Tensor spread(Tensor gradient) const {
     if (mode == BagMode::kMean) {
       const DType dtype = gradient.dtype();
-      const DType counted = is_half(dtype) ? DType::kF32 : dtype;  // 16 bits don't count beyond 256, or 2,048
+      const DType counted = is_half(dtype) ? DType::kF32 : dtype;  // halves count only to 256 or 2,048
       const Tensor one = constant(ones({indices.elems()}, counted));
       const Tensor taken = scatter_add(without_padding(one, indices, padding), numbers, bags);
       gradient = cast(cast(gradient, counted) / as_column(maximum(taken, 1.0)), dtype);
@@ -277,7 +277,7 @@ void register_embedding(graph::Registry& registry) {
 
 namespace {
 
-/// `padding_idx` counted from the beginning.
+/// Converts `padding_idx` to an index from the beginning.
 std::optional<int64_t> padding_of(std::optional<int64_t> padding_idx, const Tensor& table,
                                   std::string_view where) {
   require(table.defined(), ErrorCode::kInvalidArgument, where, "the table is undefined");

@@ -60,7 +60,7 @@ std::vector<TensorSpec> infer_scatter_add(const OpCall& call) {
       shape.push_back(updates.shape[i]);
     }
   }
-  if (axis == updates.shape.rank()) shape.push_back(extent);  // a scalar index at the end
+  if (axis == updates.shape.rank()) shape.push_back(extent);  // a scalar index on the last axis
   return {{updates.dtype, shape}};
 }
 
@@ -88,7 +88,7 @@ std::vector<TensorSpec> infer_scatter(const OpCall& call) {
   return {base};
 }
 
-/// The shape of the indices, with axes of extent 1 for those behind the axis of the slices.
+/// The shape of the indices, followed by axes of extent 1 for the axes after the indexed one.
 Shape along_slices(const GradientCall& call) {
   Shape along = call.inputs[1].shape();
   for (int64_t i = call.attributes.get<int64_t>("axis") + 1; i < call.inputs[0].rank(); ++i)
@@ -96,7 +96,7 @@ Shape along_slices(const GradientCall& call) {
   return along;
 }
 
-/// Of equal indices, only the last has had its update kept.
+/// If indices are equal, only the last one's update was kept, so only it gets a gradient.
 std::vector<Tensor> scatter_gradient(const GradientCall& call) {
   const int64_t axis = call.attributes.get<int64_t>("axis");
   const Tensor &indices = call.inputs[1], &dy = call.output_gradients[0];
@@ -116,7 +116,7 @@ std::vector<TensorSpec> infer_scatter_extreme(const OpCall& call) {
   return {base, {DType::kI64, base.shape}};
 }
 
-/// To the element that each position names.
+/// The gradient goes to the elements given by the saved positions.
 std::vector<Tensor> scatter_extreme_gradient(const GradientCall& call) {
   const int64_t axis = call.attributes.get<int64_t>("axis");
   const Tensor &indices = call.inputs[1], &positions = call.outputs[1], &dy = call.output_gradients[0];
@@ -129,8 +129,8 @@ std::vector<Tensor> scatter_add_gradient(const GradientCall& call) {
   return {gather(call.output_gradients[0], call.inputs[1], call.attributes.get<int64_t>("axis")), Tensor()};
 }
 
-/// Calls `visit(gathered element, element of x)` for all; x is `whole`, the gathered tensor has the shape
-/// `part`.
+/// Calls `visit(gathered element, element of x)` for all elements. x has the shape `whole`, the gathered
+/// tensor the shape `part`.
 template <typename Visit>
 void visit_gathered(const OpCall& call, const Shape& whole, const Shape& part,
                     const std::vector<double>& indices, Visit visit) {
@@ -253,7 +253,7 @@ std::vector<std::vector<double>> scatter_reference(const OpCall& call, std::span
   return {result};
 }
 
-/// What the rows of scatter, scatter_max and scatter_min share.
+/// The common parts of the registry rows of scatter, scatter_max and scatter_min.
 OpDef scatter_row(std::string_view name, std::string summary) {
   OpDef op;
   op.name = name;
@@ -286,7 +286,7 @@ void add_scatter(graph::Registry& registry) {
   registry.add(std::move(op));
 }
 
-/// `largest`: scatter_max, else scatter_min.
+/// Adds scatter_max if `largest`, otherwise scatter_min.
 void add_scatter_extreme(graph::Registry& registry, bool largest) {
   OpDef op = scatter_row(
       largest ? "scatter_max" : "scatter_min",

@@ -25,7 +25,7 @@ namespace {
 using Doubles = std::vector<std::vector<double>>;
 using Numbers = std::vector<double>;
 
-constexpr int64_t kMostRows = int64_t{1} << 32;  // a row's number and a position share 64 bits
+constexpr int64_t kMostRows = int64_t{1} << 32;  // row number and position share 64 bits
 
 void require_wide_float(const OpCall& call, size_t index) {
   const DType dtype = call.inputs[index].dtype;
@@ -109,7 +109,7 @@ OpDef coalesce_rows_row() {
   return op;
 }
 
-/// The row of ops/optimizer/optimizer_updates.h that the call applies.
+/// The optimizer update (ops/optimizer/optimizer_updates.h) that the call applies.
 const OpDef& rule_of(const OpCall& call) {
   const OpDef* rule = call.op.registry->find(call.attributes.get<std::string>("rule"));
   require(rule != nullptr && updates_by_elements(*rule), ErrorCode::kInvalidArgument, call.op.name,
@@ -177,7 +177,7 @@ double update_rows_flops(const OpCall& call) {
   return elems * (2.0 + 4.0 * static_cast<double>(layout.states));
 }
 
-/// The rows of parameters and states are read and written, those of the gradients read.
+/// Rows of parameters and states are read and written; rows of gradients are only read.
 double update_rows_bytes(const OpCall& call, std::span<const TensorSpec> /*outputs*/) {
   const RowUpdateLayout layout = row_update_layout(rule_of(call), call.attributes, call.inputs.size());
   size_t bytes = 0;
@@ -187,7 +187,7 @@ double update_rows_bytes(const OpCall& call, std::span<const TensorSpec> /*outpu
   return static_cast<double>(bytes);
 }
 
-/// The listed rows, taken out, updated by the rule's own reference, and put back.
+/// Copies the listed rows, updates them by the rule's own reference, and writes them back.
 Doubles update_rows_reference(const OpCall& call, std::span<const TensorSpec> outputs,
                               const Doubles& inputs) {
   const OpDef& rule = rule_of(call);
@@ -238,7 +238,7 @@ Doubles update_rows_reference(const OpCall& call, std::span<const TensorSpec> ou
   return result;
 }
 
-/// Tables of `shapes` in the middle of a run, of which some rows are updated.
+/// A sample with tables of `shapes` in the middle of a run, and some of their rows to update.
 OpSample update_rows_sample(const OpDef& rule, graph::Attributes attributes, const std::vector<Shape>& shapes,
                             const std::vector<Numbers>& rows) {
   const size_t states = update_state_count(rule, attributes);
@@ -363,7 +363,7 @@ bool is_row_sum(const OpDef& op, const graph::Attributes& attributes) {
   return op.name == "scatter_add" && attributes.get<int64_t>("axis") == 0;
 }
 
-/// Appends the row gradients that `origin` sums; false if it is no sum of rows.
+/// Appends the row gradients that `origin` is the sum of; returns false if it isn't such a sum.
 template <typename Find>
 bool add_rows(const Origin& origin, Find find, std::vector<RowGradient>& rows) {
   if (origin.op == nullptr) return false;
@@ -387,10 +387,10 @@ bool add_rows(const Origin& origin, Find find, std::vector<RowGradient>& rows) {
   return add_rows(find(origin.inputs[0]), find, rows) && add_rows(find(origin.inputs[1]), find, rows);
 }
 
-/// How a tensor depends on row gradients marked `sparse`, whose rows alone need an update.
+/// How a tensor depends on row gradients marked `sparse`.
 struct Marked {
   bool rows = false;               // computed from such rows only
-  const OpDef* changed = nullptr;  // the op after which it is no sum of rows any more
+  const OpDef* changed = nullptr;  // the op whose result is no longer a sum of rows
 };
 using MarkedTensors = std::map<const void*, Marked>;
 
@@ -489,7 +489,7 @@ void RowGradientScope::on_apply(const OpDef& op, const graph::Attributes& attrib
   };
   const auto known = [&](const Tensor& tensor) { return find(tensor) != calls_.end(); };
   const auto sparse = [&](const Tensor& tensor) { return known(tensor) && find(tensor)->sparse; };
-  // No other calls are kept, because a kept call keeps its tensors' memory.
+  // Only these calls are recorded, because a recorded call keeps the memory of its tensors alive.
   const bool rows = is_row_sum(op, attributes);
   const std::optional<Scaling> scaling = scaling_of(op, inputs);
   const bool of_sparse = rows ? attributes.get_or("sparse", false)

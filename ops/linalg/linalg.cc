@@ -93,8 +93,8 @@ std::vector<Tensor> triangle_gradient(const GradientCall& call) {
   return {graph::apply_one(call.op, {call.output_gradients[0]}, call.attributes)};
 }
 
-/// S = L^-T phi(L^T G) L^-1 with phi the lower triangle and half the diagonal; (S + S^T) / 2. Murray 2016,
-/// eq. 10.
+/// (S + S^T) / 2 with S = L^-T phi(L^T G) L^-1, where phi takes the lower triangle and halves the diagonal
+/// (Murray 2016, eq. 10).
 std::vector<Tensor> cholesky_gradient(const GradientCall& call) {
   const Tensor& factor = call.outputs[0];
   const Tensor product = matmul(factor, tril(call.output_gradients[0]), true, false);
@@ -104,7 +104,7 @@ std::vector<Tensor> cholesky_gradient(const GradientCall& call) {
   return {(s + swap_axes(s)) * 0.5};
 }
 
-/// The gradient of op(a)^-1 b = x with respect to a, given that of b.
+/// The gradient of x = op(a)^-1 b with respect to a, given the gradient with respect to b.
 Tensor matrix_gradient(const Tensor& b_gradient, const Tensor& x, bool transpose) {
   return -(transpose ? matmul(x, b_gradient, false, true) : matmul(b_gradient, x, false, true));
 }
@@ -129,14 +129,14 @@ Tensor unit_matrices(const Tensor& like) {
   return broadcast_to(eye(like.shape().back(), like.dtype()), like.shape());
 }
 
-/// A^-T times the gradient of log |det|; the sign has none.
+/// A^-T times the gradient of log |det|; the sign has no gradient.
 std::vector<Tensor> slogdet_gradient(const GradientCall& call) {
   const Tensor& g = call.output_gradients[1];
   if (!g.defined()) return {Tensor()};
   return {solve(call.inputs[0], unit_matrices(call.inputs[0]), true) * expand_dims(expand_dims(g, -1), -1)};
 }
 
-/// (dQ + Q copyltu(M)) R^-T with M = R dR^T - dQ^T Q and copyltu the symmetric matrix of a lower triangle
+/// (dQ + Q copyltu(M)) R^-T with M = R dR^T - dQ^T Q; copyltu makes a symmetric matrix from a lower triangle
 /// (Walter and Lehmann, "On evaluating higher-order derivatives of the QR decomposition", 2010).
 std::vector<Tensor> qr_gradient(const GradientCall& call) {
   const Tensor& q = call.outputs[0];
@@ -224,8 +224,8 @@ void add_solve_errors(OpDef& op, const Attributes& attributes) {
       {{{DType::kF32, {3, 3}}, {DType::kF64, {3, 1}}}, attributes, ErrorCode::kDtypeMismatch});
 }
 
-/// a: (..., N, N), columns K of b. A function, because rows may be registered before this file's objects
-/// exist.
+/// Sample systems: the shape (..., N, N) of a, and the number of b's columns. This is a function because ops
+/// may be registered before the static objects of this file exist.
 std::vector<std::pair<Shape, int64_t>> systems() {
   return {{{1, 1}, 1},     {{4, 4}, 1}, {{2, 3, 3, 3}, 2}, {{70, 70}, 5},
           {{40, 8, 8}, 3}, {{3, 3}, 0}, {{0, 2, 2}, 1}};
@@ -283,7 +283,7 @@ void add_qr(graph::Registry& registry) {
   registry.add(std::move(op));
 }
 
-/// Both with their leading axes broadcast.
+/// Returns both with broadcast leading axes.
 std::pair<Tensor, Tensor> broadcast_batches(const Tensor& a, const Tensor& b, std::string_view where) {
   require_defined(a, where);
   require_defined(b, where);
@@ -324,7 +324,7 @@ Tensor diagonal(const Tensor& x) {
   ops::require_defined(x, "diagonal");
   require(x.rank() >= 2 && x.extent(-2) == x.extent(-1), ErrorCode::kShapeMismatch, "diagonal",
           "needs square matrices, got {}", x.spec().str());
-  // The elements of a row-major matrix that are n + 1 apart.
+  // The diagonal elements of a row-major matrix are n + 1 apart.
   const int64_t n = x.extent(-1);
   Dims flat = ops::matmul_batch(x.shape());
   flat.push_back(n * n);

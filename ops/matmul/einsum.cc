@@ -14,12 +14,12 @@
 namespace isochron {
 namespace {
 
-// An axis is known by its label: the code of its letter, or 0, 1, ... for the axes behind "...", counted from
-// the end.
+// The label of an axis is the code of its letter, or 0, 1, ... for the axes that "..." stands for, counted
+// from the end.
 using Label = int;
 using Labels = std::vector<Label>;
 constexpr int kLabels = 128;
-constexpr Label kEllipsis = -1;  // in terms not yet laid on an operand
+constexpr Label kEllipsis = -1;  // in terms that aren't expanded yet
 
 bool contains(const Labels& labels, Label label) {
   return std::find(labels.begin(), labels.end(), label) != labels.end();
@@ -99,7 +99,7 @@ Equation parse(std::string_view equation) {
   return result;
 }
 
-/// A tensor whose axes have labels, no label twice.
+/// A tensor whose axes have distinct labels.
 struct Operand {
   Tensor tensor;
   Labels labels;
@@ -130,7 +130,7 @@ Labels expand(const Labels& term, int count) {
   return result;
 }
 
-/// `x` without repeated labels: of each pair the diagonal.
+/// Removes repeated labels from `x` by taking the diagonal of each pair.
 Operand take_diagonals(Operand x) {
   for (size_t i = 0; i < x.labels.size(); ++i) {
     const auto second =
@@ -152,7 +152,7 @@ Operand take_diagonals(Operand x) {
   return x;
 }
 
-/// Drops the axes of extent 1 behind "...": they broadcast.
+/// Drops the axes of "..." that have extent 1, because they broadcast.
 Operand drop_broadcast_axes(Operand x) {
   Dims shape;
   Labels labels;
@@ -165,7 +165,7 @@ Operand drop_broadcast_axes(Operand x) {
   return {reshape(x.tensor, shape), labels};
 }
 
-/// Lays the equation on the operands.
+/// Assigns the equation's labels to the axes of the operands.
 Problem lay_out(std::string_view text, const std::vector<Tensor>& tensors) {
   const Equation equation = parse(text);
   require(equation.inputs.size() == tensors.size(), ErrorCode::kInvalidArgument, "einsum",
@@ -205,7 +205,7 @@ Problem lay_out(std::string_view text, const std::vector<Tensor>& tensors) {
   return problem;
 }
 
-/// Is `label` in the result or in an operand other than `a` and `b`?
+/// Whether `label` is in the result or in an operand other than `a` and `b`.
 bool needed_elsewhere(const Problem& problem, Label label, size_t a, size_t b) {
   if (contains(problem.output, label)) return true;
   for (size_t k = 0; k < problem.operands.size(); ++k) {
@@ -239,7 +239,8 @@ Tensor in_order(const Operand& x, const Labels& labels) {
   return transpose(x.tensor, permutation);
 }
 
-/// How the labels of a pair take part: in both and kept, in both and summed, in one only.
+/// The labels of a pair of operands: in both and kept, in both and summed, only in the first, only in the
+/// second.
 struct Pair {
   Labels batch, summed, first, second;
 };
@@ -269,7 +270,7 @@ Dims extents_of(const Problem& problem, const Labels& labels) {
   return result;
 }
 
-/// Product without a sum: aligned by axes of extent 1, elementwise.
+/// An elementwise product without a sum; operands are aligned by axes of extent 1.
 Operand multiply(const Problem& problem, size_t a, size_t b, const Pair& pair) {
   const Labels labels = joined(pair.batch, joined(pair.first, pair.second));
   const auto aligned = [&](const Operand& x) {
@@ -319,8 +320,7 @@ Operand contract(const Problem& problem, size_t a, size_t b) {
   return {reshape(matmul(left, right, left_flipped, right_flipped), extents_of(problem, labels)), labels};
 }
 
-/// The pair whose product takes the fewest multiplications; if there are several, the one with the smallest
-/// result.
+/// The pair whose product takes the fewest multiplications; on a tie, the one with the smallest result.
 std::pair<size_t, size_t> cheapest_pair(const Problem& problem) {
   std::pair<size_t, size_t> best{0, 1};
   std::pair<double, double> lowest{std::numeric_limits<double>::infinity(), 0};
@@ -338,7 +338,7 @@ std::pair<size_t, size_t> cheapest_pair(const Problem& problem) {
   return best;
 }
 
-/// The last operand as the result: axes in order, those that only broadcast put back.
+/// Converts the last operand to the result: puts its axes in order and restores axes that only broadcast.
 Tensor finish(const Problem& problem) {
   const Operand& x = problem.operands[0];
   Labels order;

@@ -15,9 +15,9 @@ namespace isochron {
 /// "..." first and then, in alphabetical order (capitals first), the letters that occur once.
 ///
 /// Any number of operands of one dtype. Each step contracts the pair of operands that needs the fewest
-/// multiplications; of equal pairs, the first. It uses matmul, or mul if nothing is summed, so gradients of
-/// any order, capture and fusion work as for matmul, mul, sum and transpose. A single operand may have any
-/// dtype that `sum` accepts. Two or more operands must be floating if letters are summed over.
+/// multiplications; on a tie, the one with the smallest result. It uses matmul, or mul if nothing is summed,
+/// so gradients of any order, capture and fusion work as for matmul, mul, sum and transpose. A single operand
+/// may have any dtype that `sum` accepts. Two or more operands must be floating if letters are summed over.
 ///
 /// Throws kInvalidArgument with the position of an error in the equation, kShapeMismatch if operands don't
 /// fit it, kDtypeMismatch.

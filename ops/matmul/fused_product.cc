@@ -42,8 +42,9 @@ std::vector<TensorSpec> infer_fused_product(const OpCall& call) {
   return outputs;
 }
 
-/// Elements are read where they are written, except for what precedes the element ops: the factors, and the
-/// product if it is itself an output.
+/// An output may overwrite an operand whose elements are read at the index where they are written. Exceptions
+/// are the factors, and an output that is the product itself, because these are needed before the element
+/// ops.
 bool fused_product_alias(const OpCall& call, int output, int input) {
   const FusedProduct fused(call);
   const ElementProgram& program = *fused.program;
@@ -104,7 +105,7 @@ Doubles fused_product_reference(const OpCall& call, std::span<const TensorSpec> 
 
 // --- samples ---
 
-/// A program on a product of f32 and `terms`.
+/// An element program on an f32 product and `terms`.
 class SampleProgram {
  public:
   SampleProgram(const Shape& product, const std::vector<Shape>& terms) {
@@ -116,7 +117,7 @@ class SampleProgram {
     program_->code.push_back({op, DType::kF32, {a, b, 0}});
     return *this;
   }
-  /// With the attributes of a product.
+  /// The attributes of a fused_product of `product` with this program, whose outputs are `registers`.
   Attributes out(std::string product, Attributes attributes, const std::vector<uint8_t>& registers) {
     for (const uint8_t reg : registers) program_->outputs.push_back({reg});
     attributes.set("product", std::move(product));
@@ -166,7 +167,7 @@ std::vector<OpSample> samples() {
       dense({1, 7}, {7, 3}, {1, 3}, {{1, 3}, {1, 3}}, false, false, false),
       dense({0, 4}, {4, 3}, {0, 3}, {{3}}, false, false, false),
       dense({2, 0}, {0, 3}, {2, 3}, {{3}}, false, false, true),
-      // One number per row; a long sum of few results.
+      // A term with one number per row; long sums with few results.
       dense({3, 4}, {4, 5}, {3, 5}, {{3, 1}}, false, false, true),
       dense({3, 900}, {900, 5}, {3, 5}, {{5}}, false, false, true),
       // The product and its gelu; a gradient of gelu; the product twice.
@@ -179,7 +180,7 @@ std::vector<OpSample> samples() {
            .then(kMul, 0, 0)
            .then(kTanh, 1)
            .out("matmul", flags(false, false), {2, 1, 0})},
-      // Convolutions, and the gradient of relu in that of one.
+      // Convolutions, and the gradient of a relu fused with a convolution's gradient.
       {{{{2, 4, 4, 4}}, {{3, 3, 2, 6}}, {{6}}},
        SampleProgram({2, 4, 4, 6}, {{6}}).then(kAdd, 0, 1).then(kRelu, 2).out("convolution", window, {3})},
       {{{{2, 4, 4, 6}}, {{3, 3, 2, 6}}, {{2, 4, 4, 4}}},
@@ -225,7 +226,7 @@ void register_fused_product(graph::Registry& registry) {
   op.max_inputs = -1;
   op.infer = infer_fused_product;
   op.precision.rule = graph::PrecisionRule::kLow;
-  op.precision.full_inputs = [](const Attributes&) { return ~0U; };  // the program says how to store each
+  op.precision.full_inputs = [](const Attributes&) { return ~0U; };  // the program defines their storage
   op.precision.full_outputs = ~0U;
   op.may_alias = fused_product_alias;
   op.flops = fused_product_flops;

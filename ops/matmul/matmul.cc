@@ -69,7 +69,7 @@ std::vector<Tensor> matmul_gradient(const GradientCall& call) {
     const Tensor da = ta ? matmul(b, g, tb, true) : matmul(g, b, false, !tb);
     result[0] = sum_to(da, a.shape());
   }
-  if (call.needed[1] && b.rank() == 2 && !ta) {  // one product over all rows, not one for each matrix of a
+  if (call.needed[1] && b.rank() == 2 && !ta) {  // a single product over all rows of a
     const Tensor rows = as_rows(a);
     result[1] = tb ? matmul(as_rows(g), rows, true) : matmul(rows, as_rows(g), true);
   } else if (call.needed[1]) {

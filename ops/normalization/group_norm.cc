@@ -36,7 +36,7 @@ void check_groups(const OpCall& call) {
           "{} groups don't divide the {} channels of {}", groups, x.shape.back(), x.str());
 }
 
-/// Of the mean and the variance of each group.
+/// The shape of the mean and variance outputs, which have a number per group.
 Shape moments_shape(const OpCall& call) {
   const int64_t groups = call.attributes.get<int64_t>("groups");
   return call.attributes.get<bool>("batch") ? Shape{groups} : Shape{call.inputs[0].shape[0], groups};
@@ -84,8 +84,8 @@ std::vector<Tensor> moments_gradient(const GradientCall& call) {
   return {result};
 }
 
-/// A call's tensors in the shapes in which its arithmetic is written: x as it is where each channel of the
-/// whole batch is a group, else as (samples, positions, groups, width).
+/// Reshapes a call's tensors for the computation by other ops. x keeps its shape if each channel of the whole
+/// batch is a group; otherwise it becomes (samples, positions, groups, width).
 class Parts {
  public:
   Parts(const Shape& x, const Attributes& attributes)
@@ -102,18 +102,18 @@ class Parts {
     return by_channel_ ? x : reshape(x, {view_.samples, view_.positions, view_.groups, view_.width});
   }
   Tensor back(const Tensor& parts) const { return by_channel_ ? parts : reshape(parts, shape_); }
-  /// Mean or variance, to go with parts.
+  /// A mean or variance, in a shape that broadcasts with parts.
   Tensor moment(const Tensor& m) const {
     return by_channel_ ? m : reshape(m, {view_.samples, 1, view_.groups, 1});
   }
-  /// gamma and the like.
+  /// gamma or beta, in a shape that broadcasts with parts.
   Tensor channels(const Tensor& c) const {
     return by_channel_ ? c : reshape(c, {1, 1, view_.groups, view_.width});
   }
   Tensor mean_of(const Tensor& parts) const {
     return axes_.rank() == 0 ? parts : mean(parts, axes_, !by_channel_);
   }
-  /// Over samples and positions, (C).
+  /// The sum over samples and positions, (C).
   Tensor sum_of(const Tensor& parts) const {
     if (!by_channel_) return reshape(sum(parts, {0, 1}), {view_.channels()});
     return axes_.rank() == 0 ? parts : sum(parts, axes_);
@@ -153,7 +153,7 @@ std::vector<Tensor> decomposed_group_gradient(std::span<const Tensor> in, const 
   const Tensor scale = rsqrt(parts.moment(in[2]) + attributes.get<double>("epsilon"));
   const Tensor normal = (parts.of(in[0]) - parts.moment(in[1])) * scale;
   const Tensor dy = parts.of(in[3]);
-  if (parts.by_channel()) {  // gamma is one number for all that is summed
+  if (parts.by_channel()) {  // gamma is the same for all summed elements
     const Tensor sum = parts.sum_of(dy), dot = parts.sum_of(dy * normal);
     const double share = 1 / parts.count();
     const Tensor dx = (dy - sum * share - normal * (dot * share)) * (in.size() > 4 ? scale * in[4] : scale);
@@ -214,7 +214,8 @@ std::vector<Tensor> group_norm_gradient(const GradientCall& call) {
   return result;
 }
 
-/// For each element of x, its group among the moments and its channel: f(index, moment, channel).
+/// Calls f(index, moment, channel) for each element of x, with the index of its group's moments and its
+/// channel.
 template <class F>
 void each_element(const GroupView& view, F f) {
   size_t i = 0;
@@ -227,7 +228,7 @@ void each_element(const GroupView& view, F f) {
   }
 }
 
-/// Means and variances, by definition.
+/// Means and variances by their definition.
 Values reference_moments(const GroupView& view, const std::vector<double>& x) {
   const double count = static_cast<double>(view.count());
   Values moments(2, std::vector<double>(static_cast<size_t>(view.samples * view.groups), 0.0));

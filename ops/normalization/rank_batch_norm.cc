@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kWhere = "rank_batch_norm";
 
-/// Of the rows of all ranks, in f64.
+/// Moments over the rows of all ranks, in f64.
 struct RankMoments {
   Moments moments;
   Tensor rows;

@@ -75,8 +75,8 @@ std::vector<TensorSpec> infer_update(const OpCall& call) {
           call.inputs.begin() + static_cast<int64_t>(layout.gradient(0))};
 }
 
-/// Outputs may overwrite the inputs they update: all inputs except the numbers before the step and the
-/// gradients.
+/// Outputs may overwrite the inputs that they update: all except the gradient factor, the learning rate and
+/// the gradients.
 bool update_alias(const OpCall&, int output, int input) {
   return input == output + static_cast<int>(UpdateLayout::kFirstAliased);
 }
@@ -171,7 +171,7 @@ std::vector<Numbers> update_reference(const OpCall& call, std::span<const Tensor
     for (double& p : update.p) p -= rate * parameters.weight_decay(i) * p;
     const Numbers before = update.p;
     rule.reference(update);
-    if (parameters.rate_factor(i) == 0) update.p = before;  // the velocity so far moves nothing either
+    if (parameters.rate_factor(i) == 0) update.p = before;  // the existing velocity has no effect either
   }
   return result;
 }

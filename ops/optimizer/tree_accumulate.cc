@@ -83,10 +83,10 @@ void register_tree_accumulate(graph::Registry& registry) {
     double elems = 0;
     for (size_t i = 0; i < gradients_of(call.attributes); ++i)
       elems += static_cast<double>(call.inputs[kFirst + i].shape.elems());
-    return elems;  // half of the calls add nothing, a quarter once, ...
+    return elems;  // on average: half of the calls add nothing, a quarter once, ...
   };
   op.reference = reference;
-  // Every phase of groups of four, full and cut short, and one of eight over many blocks.
+  // Every phase of groups of four, complete and shortened, and a phase of a group of eight with many blocks.
   for (const double phase : {0, 1, 2, 3}) {
     for (const double due : {0, 1}) {
       if (phase == 3 && due == 0) continue;

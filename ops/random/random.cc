@@ -25,7 +25,7 @@ using Doubles = std::vector<std::vector<double>>;
 
 constexpr int64_t kMaxWords = int64_t{1} << 34;  // 2^32 blocks
 
-/// Output spec of a draw, its inputs checked.
+/// Checks the inputs of a draw and returns its output spec.
 std::vector<TensorSpec> infer_draw(const OpCall& call, DType dtype) {
   for (size_t i = 0; i < call.inputs.size(); ++i) require_dtype(call, i, DType::kI64);
   require(call.inputs[0].shape == Shape{2}, ErrorCode::kShapeMismatch, call.op.name,
@@ -78,9 +78,9 @@ std::vector<TensorSpec> infer_bernoulli(const OpCall& call) {
   return infer_draw(call, DType::kBool);
 }
 
-// --- references: block by block, in doubles ---
+// --- references in f64, computed block by block ---
 
-/// visit(element, block, word of the block) for every element; the key is made from the inputs.
+/// Calls visit(element, block, word of the block) for every element. The key comes from the inputs.
 template <typename Visit>
 Doubles draw_each(const OpCall& call, const TensorSpec& output, const Doubles& in, Visit visit) {
   std::vector<int64_t> loops;
@@ -129,7 +129,7 @@ Attributes draw_attributes(const Dims& shape, double a, double b, DType dtype, i
   return {{"shape", shape}, {"a", a}, {"b", b}, {"dtype", dtype}, {"draw", draw}};
 }
 
-/// A row with samples and error samples for `a` and `b`, and for `bad_a`.
+/// An op with samples for `a` and `b`, and an error sample for `bad_a`.
 OpDef random_row(const char* name, const char* summary, double a, double b, double bad_a,
                  std::initializer_list<DType> dtypes) {
   OpDef op;
@@ -195,7 +195,7 @@ Tensor state_of(uint64_t seed) {
   return from_span<int64_t>({2}, numbers);
 }
 
-/// {0, 1}: what a draw adds to the state.
+/// {0, 1}, which a draw adds to the state.
 const Tensor& one_step() {
   static const Tensor step = [] {
     const graph::EagerScope eager;
@@ -268,14 +268,15 @@ Tensor Generator::advance() {
 
 namespace {
 
-/// Of a thread other than the main thread: a stream of its own, in the order in which threads first draw.
+/// The generator of a thread other than the main thread. Its stream depends on the order in which threads
+/// first draw.
 Generator& generator_of_thread() {
   static std::atomic<uint64_t> threads{0};
   thread_local Generator generator(derived_seed(process_seed().value, fmt::format("thread {}", ++threads)));
   return generator;
 }
 
-/// In the function of a map: of the element that it makes.
+/// The generator in the function of a dataset's map, seeded for the element being made.
 Generator& generator_of(const ElementDraws& draws) {
   thread_local Generator generator;
   if (draws.first_draw()) generator.set_seed(draws.seed());
@@ -318,7 +319,7 @@ std::vector<Tensor> loop_indices() {
   return indices;
 }
 
-/// `device`: where an eager draw runs. The numbers are the same on all devices.
+/// `device` is the device of an eager draw. The numbers are the same on all devices.
 Tensor draw(const char* name, const Shape& shape, double a, double b, DType dtype,
             random::Generator& generator, Device device = {}) {
   graph::Capture* capture = graph::Capture::current();

@@ -34,7 +34,7 @@ Tensor random_categorical(const Tensor& logits, random::Generator& generator) {
   require(logits.rank() >= 1 && logits.extent(-1) >= 1, ErrorCode::kShapeMismatch, "random",
           "needs a last axis of at least one class, got {}", logits.spec().str());
   const DType dtype = logits.dtype() == DType::kF64 ? DType::kF64 : DType::kF32;
-  const double least = std::ldexp(1.0, -25);  // log(0) would make a class compete with those of -infinity
+  const double least = std::ldexp(1.0, -25);  // log(0) would make any class equal to one with logit -infinity
   Tensor numbers = random_uniform(logits.shape(), least, 1, dtype, generator);
   if (graph::Capture::current() == nullptr) numbers = to_device(numbers, logits.device());
   return argmax(cast(logits, dtype) - log(neg(log(numbers))), -1);

@@ -44,7 +44,8 @@ void require_shape(const OpCall& call, size_t index, const Shape& shape, std::st
           "{} must have shape {}, got {}", what, shape.str(), call.inputs[index].str());
 }
 
-/// The forward op's outputs by its inputs, which are found from `layout.first()` on.
+/// The specs of the forward op's outputs. The forward op's inputs begin at input `layout.first()` of the
+/// call.
 std::vector<TensorSpec> forward_specs(const OpCall& call, const RecurrentLayout& layout) {
   const TensorSpec& x = call.inputs[layout.x()];
   require_rank(call, layout.x(), 3);
@@ -141,8 +142,8 @@ std::vector<Tensor> recurrent_gradient(const GradientCall& call) {
   return result;
 }
 
-/// The gradient op as elementary ops in the open capture: maps its inputs to the gradients it returns. The
-/// forward op's results are recomputed, and so get no gradient of their own.
+/// Records the gradient op as elementary ops in the current capture, and returns the gradients. The forward
+/// op's results are recomputed from its inputs, so they get no gradient of their own.
 std::vector<Tensor> unrolled_gradient(const GradientCall& call, const RecurrentLayout& layout,
                                       std::span<const Tensor> inputs) {
   const std::span<const Tensor> forward = inputs.subspan(layout.first(), layout.forward_inputs());
@@ -153,8 +154,8 @@ std::vector<Tensor> unrolled_gradient(const GradientCall& call, const RecurrentL
   return call.context.gradients(targets, inputs.first(layout.first()), forward.first(call.outputs.size()));
 }
 
-/// Traces the gradient of the gradient op into `graph`, whose inputs are the op's and then `seeds`; returns
-/// which of the op's inputs the graph's outputs belong to.
+/// Traces the gradient of the gradient op into `graph`, whose inputs are the op's inputs and then `seeds`.
+/// Returns, for each output of the graph, the input of the op that it is the gradient of.
 std::vector<size_t> trace_second_gradient(const GradientCall& call, graph::Graph& graph,
                                           std::vector<Tensor>& seeds) {
   const RecurrentLayout layout(call.op, call.attributes);
@@ -275,8 +276,8 @@ Tensor bias_or_zeros(const Tensor& bias, const Tensor& kernel, bool lstm) {
   return constant(zeros(lstm ? Shape{columns} : Shape{2, columns}, kernel.dtype()));
 }
 
-/// `x` with zeros after each row's length, so that the padding, even NaN, reaches no product of whole
-/// sequences. Arguments that don't match are left for the op's rule to report.
+/// `x` with zeros after each row's length, so that padding, even NaN, doesn't enter products over whole
+/// sequences. If the arguments don't match, returns x; the op's shape rule then reports the error.
 Tensor without_padding(const Tensor& x, const Tensor& lengths) {
   const bool fits = x.rank() == 3 && lengths.shape() == Shape{x.extent(0)} && is_integer(lengths.dtype());
   if (!fits) return x;
@@ -285,7 +286,7 @@ Tensor without_padding(const Tensor& x, const Tensor& lengths) {
   return where(within, x, scalar(0, x.dtype()));
 }
 
-/// Calls the op of a whole layer; 16-bit floats in f32. `states`: all defined or all undefined.
+/// Calls the op of a whole layer, in f32 for 16-bit floats. The `states` are all defined or all undefined.
 std::vector<Tensor> apply_layer(const graph::OpDef& op, bool lstm, const Tensor& x, const Tensor& kernel,
                                 const Tensor& recurrent_kernel, const Tensor& bias,
                                 const std::vector<Tensor>& states, const RecurrentOptions& options) {

@@ -14,10 +14,10 @@
 namespace isochron::ops {
 namespace {
 
-/// A sequence's rows and steps, and which of them the lengths leave out.
+/// Accesses the steps of a sequence, with its order and its rows' lengths.
 class Steps {
  public:
-  /// `of`: a tensor (N, T, ...); `lengths` undefined: all.
+  /// `of` is a tensor (N, T, ...); if `lengths` is undefined, all steps are valid.
   Steps(const Tensor& of, bool reverse, const Tensor& lengths)
       : rows_(of.extent(0)), count_(of.extent(1)), reverse_(reverse), dtype_(of.dtype()) {
     if (lengths.defined()) lengths_ = cast(lengths, DType::kI64);
@@ -25,22 +25,22 @@ class Steps {
 
   int64_t rows() const { return rows_; }
   int64_t count() const { return count_; }
-  /// The time of the step that is number `step`.
+  /// The time of step number `step`.
   int64_t time(int64_t step) const { return reverse_ ? count_ - 1 - step : step; }
-  /// (N, C) of a tensor (N, T, C), or of (T, N, C).
+  /// Row `step`, (N, C), of a tensor (N, T, C); `at_leading`: of a tensor (T, N, C).
   Tensor at(const Tensor& sequence, int64_t step) const {
     return reshape(narrow(sequence, 1, time(step), 1), {rows_, sequence.extent(2)});
   }
   Tensor at_leading(const Tensor& sequence, int64_t step) const {
     return reshape(narrow(sequence, 0, time(step), 1), {rows_, sequence.extent(2)});
   }
-  /// `there` for rows whose length includes the step, else `beyond`.
+  /// `there` for rows whose length includes the step, `beyond` for the others.
   Tensor within(int64_t step, const Tensor& there, const Tensor& beyond) const {
     if (!lengths_.defined()) return there;
     const Tensor now = constant(full({1}, static_cast<double>(time(step)), DType::kI64));
     return where(reshape(less(now, lengths_), {rows_, 1}), there, beyond);
   }
-  /// By step, (N, T, C) or, where `leading`, (T, N, C).
+  /// Stacks one tensor per step to (N, T, C), or to (T, N, C) if `leading`.
   Tensor stacked(const std::vector<Tensor>& by_step, bool leading, int64_t columns) const {
     if (count_ == 0) {
       return constant(zeros(leading ? Shape{0, rows_, columns} : Shape{rows_, 0, columns}, dtype_));

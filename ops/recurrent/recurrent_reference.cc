@@ -17,7 +17,7 @@ using Values = std::vector<double>;
 
 double sigmoid_of(double x) { return 1 / (1 + std::exp(-x)); }
 
-/// The call's tensors, one step of one row at a time.
+/// Accesses the call's tensors, one step of one row at a time.
 class Sequence {
  public:
   Sequence(const OpCall& call, const std::vector<Values>& inputs, Rounding rounding)
@@ -58,7 +58,7 @@ class Sequence {
 
   RecurrentLayout layout;
   size_t batch, steps, features, units, columns;
-  Rounding round;  // of what products multiply
+  Rounding round;  // of the operands of products
 
  private:
   const std::vector<Values>& inputs_;
@@ -90,15 +90,16 @@ Unit unit_of(const Sequence& q, size_t n, size_t t, const double* h, const doubl
   return {{z, r, new_h, from_h}, 0, z * h[j] + (1 - z) * new_h};
 }
 
-/// What the gradient needs of a step: state before it, kept values, gradient of the state after it.
+/// The data for the gradient of a step.
 struct Undo {
   Values h, c;    // before
   Values gates;   // 4H
   Values cells;   // c after
-  Values dh, dc;  // of the state after; then of the state before
+  Values dh, dc;  // of the state after the step, then before it
 };
 
-/// The gradient of the columns' sums from x and from h (they differ for a GRU's n), d state before in `undo`.
+/// Computes the gradients of the column sums from x and from h, which differ for a GRU's n, and the gradient
+/// of the state before the step (in `undo`).
 void undo_cell(const Sequence& q, Undo& undo, const double* d_gates, Values& dx_sums, Values& dh_sums) {
   const size_t u = q.units;
   for (size_t j = 0; j < u; ++j) {
@@ -149,7 +150,7 @@ struct Case {
   int64_t n, t, c, h;
   bool reverse, initial_state, lengths;
 };
-// More units and rows than a vector and a tile hold, and fewer; no steps, no rows, no features.
+// More units and rows than fit in a vector and a tile, and fewer; no steps, no rows, no features.
 const Case kCases[] = {{3, 4, 2, 5, false, false, false},  {4, 5, 3, 4, true, true, true},
                        {2, 3, 2, 3, true, false, false},   {5, 4, 1, 3, false, true, true},
                        {13, 2, 3, 19, false, true, false}, {2, 0, 3, 2, false, true, false},
@@ -305,7 +306,7 @@ std::vector<OpSample> recurrent_gradient_samples(const OpDef& forward) {
     const std::vector<Values> given = recurrent_reference({forward, specs, base.attributes}, outputs, values);
     OpSample sample;
     sample.attributes = base.attributes;
-    Dims seeds;  // another subset for each case; the first has them all
+    Dims seeds;  // a different subset for each case; the first has all
     for (size_t o = 0; o < outputs.size(); ++o) {
       if (which > 0 && (static_cast<size_t>(which) + o) % 3 == 0) continue;
       seeds.push_back(static_cast<int64_t>(o));

@@ -42,7 +42,7 @@ std::vector<TensorSpec> infer_recurrence(const OpCall& call) {
   return infer_floating(call);
 }
 
-/// result[k] = x[k + 1] along `axis`, or x[k - 1] where `backward`; `fill` where there is none.
+/// result[k] = x[k + 1] along `axis`, or x[k - 1] if `backward`; `fill` at the end without a neighbor.
 Tensor neighbor(const Tensor& x, int64_t axis, bool backward, double fill) {
   const int at = normalize_axis(axis, x.rank(), "cumulative");
   const int64_t extent = x.shape()[at];
@@ -59,8 +59,8 @@ std::vector<Tensor> cumulative_sum_gradient(const GradientCall& call) {
                          {call.attributes.get<bool>("exclusive"), !reverse_of(call)})};
 }
 
-/// Of y_j = x_0 ... x_j, dx_k = (x_0 ... x_{k-1}) sum_{j >= k} g_j x_{k+1} ... x_j; the sum obeys a
-/// recurrence from the end, so that nothing is divided by an x that may be 0.
+/// For y_j = x_0 ... x_j, dx_k = (x_0 ... x_{k-1}) sum_{j >= k} g_j x_{k+1} ... x_j. The sum is computed by a
+/// recurrence from the end, which avoids dividing by an x that may be 0.
 std::vector<Tensor> product_gradient(const GradientCall& call) {
   const int64_t axis = axis_of(call);
   const bool reverse = reverse_of(call);
@@ -78,8 +78,8 @@ Tensor difference(const Tensor& a, const Tensor& b) {
   return where(equal(a, b), scalar(0, a.dtype()), a - b);
 }
 
-/// dx_k = e^(x_k - y_k) s_k with s_k = sum_{j >= k} g_j e^(y_k - y_j) by a recurrence; no exponent is
-/// positive. It is 0 where x_k is -infinity, even if y_k is, too.
+/// dx_k = e^(x_k - y_k) s_k with s_k = sum_{j >= k} g_j e^(y_k - y_j), computed by a recurrence. No exponent
+/// is positive. If x_k is -infinity, dx_k is 0, even if y_k is -infinity too.
 std::vector<Tensor> cumulative_log_sum_gradient(const GradientCall& call) {
   const Tensor& y = call.outputs[0];
   const int64_t axis = axis_of(call);
@@ -105,7 +105,7 @@ std::vector<Tensor> recurrence_gradient(const GradientCall& call) {
   return {terms * neighbor(call.outputs[0], axis, !reverse, 0), terms};
 }
 
-/// Calls `visit(element, previous)` along every line in its order; `previous` is -1 at the first.
+/// Calls `visit(element, previous)` along every line in scan order; `previous` is -1 for the first element.
 template <typename Visit>
 void walk(const OpCall& call, Visit visit) {
   const Shape& shape = call.inputs[0].shape;
@@ -176,7 +176,7 @@ constexpr std::initializer_list<DType> kFloats = {DType::kF64, DType::kF32, DTyp
 constexpr std::initializer_list<DType> kNumbers = {DType::kF64,  DType::kF32, DType::kF16,
                                                    DType::kBF16, DType::kI64, DType::kI32};
 
-/// A row whose samples are tensors of values in [low, high], along each axis and in both directions.
+/// An op whose samples have values in [low, high], for each axis and both directions.
 OpDef axis_row(std::string name, std::string summary, double low, double high, int inputs, bool exclusive) {
   OpDef op;
   op.name = std::move(name);
@@ -199,7 +199,7 @@ OpDef axis_row(std::string name, std::string summary, double low, double high, i
     }
   }
   op.samples.push_back({std::vector<InputSample>(static_cast<size_t>(inputs), {{70, 3, 320}, low, high}),
-                        attributes(1, 1)});  // on all threads
+                        attributes(1, 1)});  // large enough for all threads
   const auto of = [inputs](DType dtype) {
     return std::vector(static_cast<size_t>(inputs), TensorSpec{dtype, {2, 3}});
   };
@@ -218,7 +218,7 @@ void add_cumulative(graph::Registry& registry, OpDef op, std::vector<TensorSpec>
   registry.add(std::move(op));
 }
 
-/// Values with zeros among them.
+/// A sample that contains zeros.
 InputSample with_zeros(const Shape& shape) {
   InputSample sample{shape};
   for (int64_t i = 0; i < shape.elems(); ++i) {

@@ -35,8 +35,8 @@ std::vector<Tensor> decompose_squared_distances(const OpCall&, std::span<const T
   return {sum(square(expand_dims(in[0], -2) - expand_dims(in[1], -3)), {-1})};
 }
 
-/// 2 (a_i sum of g_ij over j - sum of g_ij b_j), and the same for b: products of matrices. With the
-/// differences, N M D elements would have to be kept from the forward pass, or computed again.
+/// da_i = 2 (a_i sum_j g_ij - sum_j g_ij b_j), and similarly for b: matrix products. With the differences
+/// instead, N M D elements would have to be saved in the forward pass or recomputed.
 std::vector<Tensor> squared_distances_gradient(const GradientCall& call) {
   const Tensor &a = call.inputs[0], &b = call.inputs[1], &g = call.output_gradients[0];
   std::vector<Tensor> result(2);

@@ -26,7 +26,7 @@ std::vector<TensorSpec> infer(const OpCall& call) {
   return {{call.inputs[0].dtype, without_last(call.inputs[0].shape)}};
 }
 
-/// g e^(x - y), which is 0 at -inf also where y is -inf, with all its gradients.
+/// g e^(x - y). For x = -inf this and its higher gradients are 0, even if y is -inf.
 std::vector<Tensor> gradient(const GradientCall& call) {
   const Tensor& y = call.outputs[0];
   const Tensor finite = where(equal(y, -kInfinity), 0, y);

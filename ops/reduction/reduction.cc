@@ -37,7 +37,7 @@ std::vector<TensorSpec> infer_reduction(const OpCall& call) {
 
 double reduction_flops(const OpCall& call) { return static_cast<double>(call.inputs[0].shape.elems()); }
 
-/// `tensor`, reduced over the call's axes, with those axes back as extent 1.
+/// `tensor`, a reduction over the call's axes, with these axes restored with extent 1.
 Tensor with_axes(const GradientCall& call, const Tensor& tensor) {
   const Shape kept = reduced_shape(call.inputs[0].shape(), call.attributes.get<Dims>("axes"), true);
   return reshape(tensor, kept);
@@ -47,8 +47,8 @@ std::vector<Tensor> sum_gradient(const GradientCall& call) {
   return {broadcast_to(with_axes(call, call.output_gradients[0]), call.inputs[0].shape())};
 }
 
-/// The dtype for counts of many elements: 16 bits hold no count above 65,504, and represent its inverse
-/// badly.
+/// The dtype for counts of elements. 16-bit floats can't represent counts above 65,504 and represent their
+/// inverses badly.
 DType counting(DType dtype) { return is_half(dtype) ? DType::kF32 : dtype; }
 
 std::vector<Tensor> mean_gradient(const GradientCall& call) {
@@ -230,11 +230,11 @@ Tensor norm(const Tensor& x, double p, const Axes& axes, bool keep_dims) {
   if (is_half(x.dtype())) return cast(norm(cast(x, DType::kF32), p, axes, keep_dims), x.dtype());
   const Tensor sizes = abs(x);
   if (p == 1) return sum(sizes, axes, keep_dims);
-  const Tensor largest = maximum(max(sizes, axes, true), 0.0);  // of no elements: 0
+  const Tensor largest = maximum(max(sizes, axes, true), 0.0);  // 0 if there are no elements
   const auto result = [&](const Tensor& kept) { return keep_dims ? kept : squeeze(kept, axes); };
   if (p > ops::largest_finite(x.dtype())) return result(largest);
-  // By the largest element, so that no power overflows or vanishes. The norm is proportional to its elements,
-  // so the gradient needn't go through the scale.
+  // Elements are divided by the largest one, so that no power overflows or underflows. The norm is
+  // proportional to its elements, so the gradient needn't go through the scale.
   const Tensor usable = logical_and(largest > 0.0, is_finite(largest));
   const Tensor scale = stop_gradient(where(usable, largest, scalar(1, x.dtype())));
   const Tensor scaled = sizes / scale;
@@ -247,7 +247,7 @@ Tensor norm(const Tensor& x, double p, const Axes& axes, bool keep_dims) {
 Tensor any(const Tensor& x, const Axes& axes, bool keep_dims) {
   const ErrorScope scope("any");
   const Tensor largest = max(cast(is_nonzero(x, "any"), DType::kI32), axes, keep_dims);
-  return largest > 0.0;  // without any elements the largest is the least of all numbers
+  return largest > 0.0;  // without elements, `largest` is the lowest number
 }
 
 Tensor all(const Tensor& x, const Axes& axes, bool keep_dims) {

@@ -58,7 +58,8 @@ std::vector<Tensor> cross_entropy_gradient(const GradientCall& call) {
   return {graph::apply_one(op, {call.inputs[0], call.inputs[1], call.output_gradients[0]}), Tensor()};
 }
 
-/// y = (p - one_hot) g: with incoming G, d logits = p (G g - sum p G g) and d g = sum (p - one_hot) G.
+/// The gradient of y = (p - one_hot) g. With the incoming gradient G, d logits = p (G g - sum p G g) and d g
+/// = sum (p - one_hot) G.
 std::vector<Tensor> cross_entropy_second_gradient(const GradientCall& call) {
   const Tensor& logits = call.inputs[0];
   const Tensor& incoming = call.output_gradients[0];
@@ -77,7 +78,7 @@ std::vector<Tensor> cross_entropy_second_gradient(const GradientCall& call) {
 
 double row_flops(const OpCall& call) { return 10.0 * static_cast<double>(call.inputs[0].shape.elems()); }
 
-/// log softmax of the rows of one input, in doubles.
+/// The log softmax of the rows of an input, in f64.
 std::vector<double> reference_log_softmax(const Shape& shape, const std::vector<double>& x) {
   const size_t columns = static_cast<size_t>(shape.back());
   std::vector<double> result(x.size());
@@ -187,8 +188,8 @@ namespace {
 
 constexpr double kProbabilityEpsilon = 1e-7;  // Keras's backend.epsilon()
 
-/// The row op over any axis and any floating dtype: other axes are moved to the end, 16-bit floats go through
-/// f32.
+/// Applies a row op along any axis, in any floating dtype: the axis is moved to the end, and 16-bit floats
+/// are computed in f32.
 Tensor over_axis(const graph::OpDef& op, const Tensor& x, int64_t axis) {
   require(x.defined(), ErrorCode::kInvalidArgument, op.name, "the input is undefined");
   if (is_half(x.dtype())) {
@@ -283,7 +284,7 @@ Tensor binary_cross_entropy(const Tensor& probabilities, const Tensor& targets) 
 Tensor binary_cross_entropy_from_logits(const Tensor& logits, const Tensor& targets) {
   const ErrorScope scope("binary_cross_entropy_from_logits");
   require_like(logits, targets, "binary_cross_entropy_from_logits");
-  // One condition for both kinks, so that the gradient is sigmoid(logits) - targets at 0 too.
+  // max(x, 0) and |x| use the same condition, so that the gradient is sigmoid(logits) - targets at 0 too.
   const Tensor positive = logits >= 0.0;
   return where(positive, logits, scalar(0, logits.dtype())) - logits * targets +
          softplus(where(positive, -logits, logits));

@@ -15,7 +15,7 @@ namespace isochron {
 namespace ops {
 namespace {
 
-// Sorting is taking all elements in order: one row serves both.
+// Sorting is top_k with all elements, so one op serves both.
 
 std::vector<TensorSpec> infer_top_k(const OpCall& call) {
   Shape shape = call.inputs[0].shape;

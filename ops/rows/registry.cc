@@ -7,7 +7,7 @@ namespace {
 
 graph::Registry& mutable_registry() {
   static graph::Registry* const instance = [] {
-    auto* registry = new graph::Registry;  // rows are referred to for the life of the process
+    auto* registry = new graph::Registry;  // never freed: others keep references to its rows
     register_elementwise(*registry);
     register_reductions(*registry);
     register_matmul(*registry);

@@ -16,7 +16,7 @@ std::shared_ptr<const graph::AttributeObject> as_attribute(std::unique_ptr<Graph
 
 namespace {
 
-/// The first collective op in `graph` or below; null: there is none.
+/// The first collective op in `graph` or its sub-graphs; null if there is none.
 const graph::Node* find_collective(const Graph& graph) {
   for (const auto& node : graph.nodes()) {
     const auto* found =

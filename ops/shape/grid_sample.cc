@@ -11,13 +11,13 @@
 namespace isochron {
 namespace {
 
-/// Positions in pixels, of coordinates in which -1 and 1 are the edges.
+/// Converts coordinates, with -1 and 1 at the edges, to positions in pixels.
 Tensor in_pixels(const Tensor& coordinate, int64_t extent, bool align_corners) {
   const double size = static_cast<double>(extent);
   return align_corners ? (coordinate + 1.0) * ((size - 1) / 2) : ((coordinate + 1.0) * size - 1.0) * 0.5;
 }
 
-/// A line or column of pixels: its index within the image, and its share of the result.
+/// A row or column of pixels: its index in the image, and its weight in the result.
 struct Neighbor {
   Tensor index;
   Tensor weight;

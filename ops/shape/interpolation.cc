@@ -16,8 +16,9 @@ namespace {
 
 using Values = std::vector<double>;
 
-// Interpolation along an axis is a matrix product; the row `interpolate_transpose` is the transposed matrix,
-// and each is the other's gradient. Attributes: axis, extent (of the result along the axis), and the options.
+// Interpolation along an axis is the product with a matrix. The op `interpolate_transpose` multiplies by the
+// transposed matrix. Each op is the other's gradient. Attributes: axis, extent (of the result along the
+// axis), and the options.
 
 constexpr std::string_view kMethods[] = {"nearest", "linear", "cubic", "area"};
 
@@ -62,7 +63,7 @@ std::vector<TensorSpec> infer_interpolation_transpose(const OpCall& call) {
   return {with_extent(call)};
 }
 
-/// Applies the other row, back to the input's extent.
+/// Applies the other op, `op`, with the input's extent as its result's.
 Tensor apply_back(const GradientCall& call, const OpDef& op) {
   Attributes attributes = call.attributes;
   attributes.set("extent", call.inputs[0].extent(attributes.get<int64_t>("axis")));
@@ -79,7 +80,7 @@ std::vector<Tensor> interpolation_transpose_gradient(const GradientCall& call) {
   return {apply_back(call, op)};
 }
 
-/// The weight of element `k` at a distance, each filter by its own textbook form.
+/// The weight of an element at a distance, by the textbook form of each filter.
 double filter(const ResizeOptions& options, double distance) {
   const double x = std::abs(distance);
   if (options.interpolation == Interpolation::kLinear) return x < 1 ? 1 - x : 0;
@@ -214,7 +215,7 @@ Tensor resize(const Tensor& x, const Dims& size, ResizeOptions options) {
     require(extent <= kMostExtent, ErrorCode::kUnsupported, "resize",
             "size {} has an extent above {}, the most that is supported", dims_str(size), kMostExtent);
   }
-  // Axes that shrink most come first: all others then have less to do.
+  // Axes that shrink most come first, so that the others have fewer elements to process.
   std::vector<int> order(static_cast<size_t>(size.rank()));
   std::iota(order.begin(), order.end(), 0);
   const auto growth = [&](int i) {

@@ -1,5 +1,5 @@
-// Each padded axis is one concatenation of the tensor and slices of it. The slices have step 1, since the
-// backward pass joins the gradients of such slices in one copy.
+// Each padded axis is one concatenation of the tensor and slices of it. The slices have step 1, because the
+// backward pass can then join their gradients in one copy.
 #include "isochron/ops/shape/padding_modes.h"
 
 #include "isochron/ops/rows/rules.h"
@@ -30,7 +30,7 @@ Tensor added_elements(const Tensor& x, int axis, int64_t count, PaddingMode mode
   fail(ErrorCode::kInvalidArgument, "pad", "no mode has the number {}", static_cast<int>(mode));
 }
 
-/// Throws kShapeMismatch unless an axis of `extent` elements can give `count` more on one side.
+/// Throws kShapeMismatch unless `axis` of x has enough elements to add `count` on one side.
 void require_enough(const Tensor& x, int axis, int64_t count, PaddingMode mode) {
   if (count == 0) return;
   const int64_t extent = x.extent(axis);

@@ -14,8 +14,8 @@ namespace isochron {
 namespace ops {
 namespace {
 
-// `slice` takes starts, steps and the result's shape. `pad` is its reverse and takes starts, steps, its
-// result's shape and the fill value. Each is the other's gradient.
+// `slice` has the attributes starts, steps and the result's shape. `pad` is the reverse op, with the
+// attributes starts, steps, its result's shape and the fill value. Each is the other's gradient.
 
 /// Throws unless index starts + i * steps lies inside `whole` for every i in `part`.
 void check_block(const OpCall& call, const Shape& part, const Shape& whole) {
@@ -70,7 +70,7 @@ std::vector<Tensor> pad_gradient(const GradientCall& call) {
                       call.attributes.get<Dims>("steps"), call.inputs[0].shape())};
 }
 
-/// Where element `flat` of a block lies in the whole.
+/// The position in the whole of element `flat` of a block.
 int64_t whole_position(const OpCall& call, int64_t flat, const Shape& part, const Shape& whole) {
   Dims index = unravel(flat, part);
   for (int i = 0; i < index.rank(); ++i) {
@@ -226,7 +226,7 @@ void add_concatenate(graph::Registry& registry) {
   registry.add(std::move(op));
 }
 
-/// The first index that a slice of `extent` elements visits and how many; see `slice`.
+/// The first index of a slice of an axis with `extent` elements, and the number of its elements; see `slice`.
 std::pair<int64_t, int64_t> resolve_range(int axis, int64_t start, int64_t stop, int64_t step,
                                           int64_t extent) {
   require(step != 0 && step != INT64_MIN, ErrorCode::kInvalidArgument, "slice", "axis {}: the step is {}",
@@ -428,7 +428,7 @@ Tensor tile(const Tensor& x, const Dims& counts) {
   Tensor result = reshape(x, shape);
   for (int i = 0; i < rank; ++i) {
     if (repeats[i] == 1) continue;
-    // As (before, 1, from the axis on), whose middle axis is repeated.
+    // View x as (before, 1, from the axis on) and repeat the middle axis.
     int64_t before = 1, from_axis = 1;
     for (int j = 0; j < rank; ++j) (j < i ? before : from_axis) *= shape[j];
     shape[i] = checked_mul(shape[i], repeats[i], "tile");

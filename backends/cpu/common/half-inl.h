@@ -68,7 +68,7 @@ HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> load_whole(D d, const float16* from) {
   if constexpr (kMasksMemory) {
     const hn::Rebind<hwy::float16_t, D> narrow;
     return hn::PromoteTo(d, hn::LoadU(narrow, reinterpret_cast<const hwy::float16_t*>(from)));
-  } else {  // no instruction for f64
+  } else {  // no instruction for the conversion
     HWY_ALIGN float wide[HWY_MAX_BYTES / sizeof(float)];
     for (size_t i = 0; i < hn::Lanes(d); ++i) wide[i] = static_cast<float>(from[i]);
     return hn::Load(d, wide);

@@ -1,8 +1,8 @@
-// Adafactor: b = 1 - t^beta_2_decay; q = g g + epsilon_1. Of w (..., R, C) there are a (..., R) and c (...,
-// C): a = b a + (1 - b) mean of q over the last axis; c = b c + (1 - b) mean of q over the last but one; x =
-// g / sqrt(a / (mean of a over R) * c). Of w with less than two axes there is a like w: a = b a + (1 - b) q;
-// x = g / sqrt(a); c is empty. Then w -= min(r, 1 / sqrt(t)) max(epsilon_2, rms w) x / max(1, rms x /
-// clip_threshold). (Shazeer and Stern, ICML 2018.)
+// Adafactor: b = 1 - t^beta_2_decay; q = g g + epsilon_1. For w of shape (..., R, C), the states are a (...,
+// R) and c (..., C): a = b a + (1 - b) mean of q over the last axis; c = b c + (1 - b) mean of q over the
+// second-to-last axis; x = g / sqrt(a / (mean of a over R) * c). If w has fewer than two axes, a has the
+// shape of w and c is empty: a = b a + (1 - b) q; x = g / sqrt(a). Then w -= min(r, 1 / sqrt(t))
+// max(epsilon_2, rms w) x / max(1, rms x / clip_threshold). (Shazeer and Stern, ICML 2018.)
 #include <algorithm>
 #include <cmath>
 
@@ -18,7 +18,7 @@ namespace {
 using graph::Attributes;
 using Values = std::vector<double>;
 
-/// x with an axis of one more, the last (-1) or the last but one (-2) of the result.
+/// x with a new axis of extent 1, which is the last (-1) or second-to-last (-2) axis of the result.
 Tensor with_axis(const Tensor& x, int axis) {
   const int at = x.rank() + 1 + axis;
   Dims shape;
@@ -28,7 +28,8 @@ Tensor with_axis(const Tensor& x, int axis) {
   return reshape(x, shape);
 }
 
-/// The second moment of Adafactor at every element, from row and column means; updates those.
+/// Updates Adafactor's row and column means, and returns the second moment of every element computed from
+/// them.
 Values factored_moment(ParameterUpdate& update, double ema_decay, double epsilon) {
   const size_t columns = static_cast<size_t>(update.shape[update.shape.rank() - 1]);
   const size_t rows = static_cast<size_t>(update.shape[update.shape.rank() - 2]);

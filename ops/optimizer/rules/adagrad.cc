@@ -14,7 +14,7 @@ double adagrad(const ParameterUpdate& update, double p, double g, double* states
   return p - update.rate * g / root_with_epsilon(update.attributes, states[0]);
 }
 
-/// RMSprop with a second moment that forgets nothing.
+/// RMSprop with a second moment that doesn't decay.
 UpdateDefinition adagrad_definition(const Attributes& attributes) {
   UpdateDefinition result = usual_definition(UpdateFunctor::kRms, attributes);
   result.settings.fixed.old_2 = result.settings.fixed.new_2 = 1;
@@ -33,7 +33,7 @@ OptimizerRule adagrad_rule() {
           .states = count_states<1>,
           .reference = by_element<adagrad>,
           .definition = adagrad_definition,
-          // If the sum may be 0 too, only the epsilon prevents 0 / 0.
+          // The sum may be 0 too; then only epsilon prevents 0 / 0.
           .zero_changes_nothing = [](const Attributes& attributes) {
             return attributes.get<double>("epsilon") >= std::numeric_limits<float>::min();
           }};

@@ -1,7 +1,6 @@
-// Adam: m += (g - m)(1 - beta_1); v += (g g - v)(1 - beta_2);
-// w -= r sqrt(1 - beta_2^t) / (1 - beta_1^t) * m / (sqrt(v) + epsilon). With amsgrad h = max(h, v) takes v's
-// place in the last line. (Kingma and Ba: "Adam", ICLR 2015; amsgrad: Reddi et al., "On the Convergence of
-// Adam and Beyond", ICLR 2018.)
+// Adam: m += (g - m)(1 - beta_1); v += (g g - v)(1 - beta_2); w -= r sqrt(1 - beta_2^t) / (1 - beta_1^t) * m
+// / (sqrt(v) + epsilon). With amsgrad, h = max(h, v) replaces v in the last formula. (Kingma and Ba: "Adam",
+// ICLR 2015; amsgrad: Reddi et al., "On the Convergence of Adam and Beyond", ICLR 2018.)
 #include "isochron/ops/optimizer/update_rule.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Adamax: m as Adam's; u = max(beta_2 u, |g|); w -= r / (1 - beta_1^t) * m / (u + epsilon).
-// (Kingma and Ba: "Adam", ICLR 2015.)
+// Adamax: m as in Adam; u = max(beta_2 u, |g|); w -= r / (1 - beta_1^t) * m / (u + epsilon). (Kingma and Ba:
+// "Adam", ICLR 2015.)
 #include "isochron/ops/optimizer/update_rule.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// LAMB: m and v as Adam's; x = m / (1 - beta_1^t) / (sqrt(v / (1 - beta_2^t)) + epsilon); w -= r x |w| / |x|,
-// without the fraction where a norm is 0. (You et al., ICLR 2020.)
+// LAMB: m and v as in Adam; x = m / (1 - beta_1^t) / (sqrt(v / (1 - beta_2^t)) + epsilon); w -= r x |w| /
+// |x|, without the factor |w| / |x| if a norm is 0. (You et al., ICLR 2020.)
 #include <cmath>
 
 #include "isochron/ops/optimizer/decomposed_update.h"

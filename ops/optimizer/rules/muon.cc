@@ -1,8 +1,8 @@
-// Muon: m = momentum m + (1 - momentum) g; with nesterov x = momentum m + (1 - momentum) g, else m. x, as a
-// matrix of its last axis and all others, is divided by its norm (at least epsilon), and then a few times
-// becomes a x + (b G + c G G) x with G = x x^T, which brings its singular values near 1 (Newton-Schulz). w -=
-// r f x with f = sqrt(max(1, columns / rows)), or with match_rms_adamw 0.2 sqrt(max(rows, columns)). (Jordan
-// et al.: "Muon: An optimizer for hidden layers in neural networks", 2024.)
+// Muon: m = momentum m + (1 - momentum) g; with nesterov x = momentum m + (1 - momentum) g, else m. x is
+// treated as a matrix (the last axis against all others) and divided by its norm (at least epsilon). Then a
+// few Newton-Schulz iterations x = a x + (b G + c G G) x with G = x x^T bring its singular values near 1. w
+// -= r f x with f = sqrt(max(1, columns / rows)), or with match_rms_adamw 0.2 sqrt(max(rows, columns)).
+// (Jordan et al.: "Muon: An optimizer for hidden layers in neural networks", 2024.)
 #include <algorithm>
 #include <cmath>
 
@@ -34,7 +34,7 @@ double rate_factor(const MatrixShape& matrix, const Attributes& attributes) {
 Tensor orthogonalized(const Tensor& x, const Attributes& attributes) {
   const MatrixShape matrix(x.shape());
   const auto& factors = attributes.get<std::vector<double>>("coefficients");
-  const bool tall = matrix.rows > matrix.columns;  // then G = x^T x, which is smaller
+  const bool tall = matrix.rows > matrix.columns;  // use G = x^T x, which is smaller
   Tensor y = reshape(x, {matrix.rows, matrix.columns});
   y = y / maximum(sqrt(sum(square(y))), attributes.get<double>("epsilon"));
   for (int64_t i = 0; i < attributes.get<int64_t>("iterations"); ++i) {
@@ -60,7 +60,7 @@ std::vector<Tensor> muon_decomposed(const graph::OpCall& call, std::span<const T
   return update.results();
 }
 
-/// a (rows, inner) times b (inner, columns).
+/// The product of a (rows, inner) and b (inner, columns).
 Values product(const Values& a, const Values& b, size_t rows, size_t inner, size_t columns) {
   Values result(rows * columns);
   for (size_t i = 0; i < rows; ++i) {

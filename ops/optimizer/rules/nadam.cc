@@ -1,6 +1,6 @@
-// Nadam: m and v as Adam's; c_t = beta_1 (1 - 0.96^(t momentum_decay) / 2); C_t = c_1 ... c_t;
-// w -= r (c_{t+1} m / (1 - C_{t+1}) + (1 - c_t) g / (1 - C_t)) / (sqrt(v / (1 - beta_2^t)) + epsilon).
-// (Dozat, ICLR workshop 2016.)
+// Nadam: m and v as in Adam; c_t = beta_1 (1 - 0.96^(t momentum_decay) / 2); C_t = c_1 ... c_t; w -= r
+// (c_{t+1} m / (1 - C_{t+1}) + (1 - c_t) g / (1 - C_t)) / (sqrt(v / (1 - beta_2^t)) + epsilon). (Dozat, ICLR
+// workshop 2016.)
 #include "isochron/ops/optimizer/update_rule.h"
 
 #include <cmath>

@@ -1,8 +1,8 @@
-// RAdam: m and v as Adam's; n = 2 / (1 - beta_2) - 1; n_t = n - 2 t beta_2^t / (1 - beta_2^t);
-// n_t > 5: w -= r r_t sqrt(1 - beta_2^t) / (1 - beta_1^t) * m / (sqrt(v) + epsilon), where
-// r_t^2 = (n_t - 4)(n_t - 2) n / ((n - 4)(n - 2) n_t); else w -= r / (1 - beta_1^t) * m.
-// (Liu et al.: "On the Variance of the Adaptive Learning Rate and Beyond", ICLR 2020, with the limit 5 of its
-// authors' code and of PyTorch; the paper has 4.)
+// RAdam: m and v as in Adam; n = 2 / (1 - beta_2) - 1; n_t = n - 2 t beta_2^t / (1 - beta_2^t); n_t > 5: w -=
+// r r_t sqrt(1 - beta_2^t) / (1 - beta_1^t) * m / (sqrt(v) + epsilon), where r_t^2 = (n_t - 4)(n_t - 2) n /
+// ((n - 4)(n - 2) n_t); else w -= r / (1 - beta_1^t) * m. (Liu et al.: "On the Variance of the Adaptive
+// Learning Rate and Beyond", ICLR 2020, with the limit 5 of its authors' code and of PyTorch; the paper has
+// 4.)
 #include "isochron/ops/optimizer/update_rule.h"
 
 #include <cmath>

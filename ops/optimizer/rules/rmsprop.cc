@@ -1,5 +1,5 @@
-// RMSprop: v = rho v + (1 - rho) g g; w -= r g / sqrt(v + epsilon). With centered a = rho a + (1 - rho) g,
-// and v - a a (at least 0) is under the root; with momentum m = momentum m + r g / sqrt(...); w -= m.
+// RMSprop: v = rho v + (1 - rho) g g; w -= r g / sqrt(v + epsilon). If centered: a = rho a + (1 - rho) g, and
+// v - a a (at least 0) replaces v under the root. With momentum: m = momentum m + r g / sqrt(...); w -= m.
 // (Tieleman and Hinton: lecture 6.5, 2012.)
 #include "isochron/ops/optimizer/update_rule.h"
 

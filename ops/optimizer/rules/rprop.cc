@@ -1,8 +1,8 @@
 // Rprop: each element has a step size s, which begins at the learning rate and is kept between min_step and
-// max_step. Where g has the sign of the previous gradient, s *= eta_plus; where the sign has turned,
-// s *= eta_minus, and g = 0 in this update and as the next one's previous gradient. w -= s sign(g). Nothing
-// changes where the learning rate is 0.
-// (Riedmiller and Braun: "A Direct Adaptive Method for Faster Backpropagation Learning", 1993; as PyTorch.)
+// max_step. If g has the sign of the previous gradient, s *= eta_plus. If the sign has changed, s *=
+// eta_minus, and g counts as 0, both in this update and as the previous gradient of the next one. w -= s
+// sign(g). If the learning rate is 0, nothing changes. (Riedmiller and Braun: "A Direct Adaptive Method for
+// Faster Backpropagation Learning", 1993; as in PyTorch.)
 #include <algorithm>
 
 #include "isochron/ops/optimizer/update_rule.h"
