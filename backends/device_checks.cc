@@ -15,7 +15,7 @@
 namespace isochron::ops {
 namespace {
 
-constexpr size_t kCallsOfModule = 64;  // compiled together
+constexpr size_t kCallsOfModule = 64;  // calls compiled as one module
 
 enum class How : uint8_t {
   kPlain,
@@ -103,7 +103,7 @@ class Checker {
   }
 
  private:
-  /// `all`: runs all calls; otherwise only those that a library may have computed in the first run.
+  /// Runs all calls if `all`; otherwise only those that a library may have computed in the first run.
   void run_with(const cuda::KernelSources& sources, bool all) {
     const Deterministic first_candidates;  // the libraries' kernels, if there are any
     for (const bool tf32 : {false, true}) {
@@ -115,7 +115,7 @@ class Checker {
       module.load();
       for (Call& call : calls_) {
         if (call.kernel) guarded(call, [&] { compare(call, all && every_way_); });
-        call.kernel.reset();  // which refers to the module
+        call.kernel.reset();  // it refers to the module
       }
     }
   }
@@ -146,7 +146,7 @@ class Checker {
     call.kernel = graph::prepare_kernel({*call.op, inputs, call.outputs, call.attributes, 1, {}, &module});
   }
 
-  /// The tensors that mixed precision narrows, in `call.dtype`.
+  /// Converts the tensors that mixed precision stores in 16 bits to `call.dtype`.
   static void round_inputs(Call& call) {
     const graph::OpPrecision& precision = call.op->precision;
     const uint32_t full = precision.full_inputs != nullptr ? precision.full_inputs(call.attributes) : 0;
@@ -155,7 +155,8 @@ class Checker {
         call.inputs[i] = cast(call.inputs[i], call.dtype);
     }
   }
-  /// Rounds to numbers that TF32 can represent and whose products are exact: to as many bits as f16 has.
+  /// Rounds the factors to as many bits as f16 has, so that TF32 can represent them and their products are
+  /// exact.
   static void round_factors(Call& call) {
     for (Tensor& input : call.inputs) {
       if (input.dtype() == DType::kF32) input = cast(cast(input, DType::kF16), DType::kF32);
@@ -224,7 +225,7 @@ class Checker {
         const std::string difference = difference_of(results[o].to_vector(), plain[o].to_vector(), {});
         if (!difference.empty()) return call.report(fmt::format("{} output {}: {}", how, o, difference));
       }
-      for (const Tensor& result : results) {  // which the next replay must write again
+      for (const Tensor& result : results) {  // the next replay must overwrite it
         const auto address = reinterpret_cast<uintptr_t>(result.device_address());
         const size_t bytes = result.spec().size_bytes();
         if (bytes > 0) gpu_->context().fill(address, 0xff, bytes, gpu_->stream());
@@ -237,7 +238,8 @@ class Checker {
       Tolerance tolerance = tolerance_of(*call.op, call.computed(), call.expected[o].dtype());
       tolerance.relative *= 2;
       tolerance.absolute *= 2;
-      // The rounding of the result and of values on the way to it. Truncation to TF32 has twice that error.
+      // The rounding errors of the result and of intermediate values. Truncation to TF32 has twice that
+      // error.
       double rounding = 0;
       if (call.stored()) rounding = call.dtype == DType::kBF16 ? 0x1p-7 : 0x1p-10;
       if (call.tf32()) rounding = 0x1p-9;
@@ -264,7 +266,7 @@ std::vector<DeviceCheck> check_device(
     const std::shared_ptr<cuda::Gpu>& gpu, const graph::Registry& registry,
     const std::function<bool(const graph::OpDef& op, DType dtype, size_t sample)>& selected, bool every_way) {
   std::vector<DeviceCheck> checks;
-  checks.reserve(registry.rows().size());  // calls refer to them
+  checks.reserve(registry.rows().size());  // calls hold references to its elements
   Checker checker(gpu, every_way);
   const graph::Backend& backend = graph::backend_of(DeviceKind::kCuda);
   for (const graph::OpDef& op : registry.rows()) {

@@ -39,7 +39,7 @@ std::span<const Tensor> call_with(CapturedFunction& function, const Tensors& arg
   return function.call(pointers);
 }
 
-/// Copies of results, which the next call will overwrite. Doesn't wait for a device.
+/// Copies results, because the next call will overwrite them. Doesn't wait for a device.
 Tensors kept(std::span<const Tensor> results) {
   Tensors copies;
   for (const Tensor& result : results) copies.push_back(graph::copy(result));
@@ -103,7 +103,7 @@ class Conditional {
   CapturedFunction step_;
 };
 
-/// cond, while_loop and update_if in one function, on whole numbers, so that all results are exact.
+/// Checks cond, while_loop and update_if in one function. The numbers are integers, so all results are exact.
 void check_conditions(const std::shared_ptr<cuda::Gpu>& gpu, DeviceCheck& check) {
   std::vector<double> numbers(Conditional::kElems);
   for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<double>(i % 7) - 2;
@@ -162,12 +162,12 @@ class Branches {
   CapturedFunction step_;
 };
 
-/// Runs the same function with concurrent and with sequential instructions: the bits must be equal, and close
-/// to the CPU's results.
+/// Runs the same function with concurrent and with sequential instructions. Both must give the same bits,
+/// close to the CPU's results.
 void check_side_by_side(const std::shared_ptr<cuda::Gpu>& gpu, DeviceCheck& check) {
   constexpr int kSteps = 6;
   constexpr Tolerance kNear = {1e-3, 1e-4};
-  const Deterministic first_candidates;  // libraries', the same in both
+  const Deterministic first_candidates;  // libraries' candidates, the same in both runs
   Branches here({}, true), concurrent(gpu->device(), true), in_order(gpu->device(), false);
   std::vector<Tensors> want, beside, ordered;
   for (int i = 0; i < kSteps; ++i) {
@@ -196,7 +196,8 @@ class PinnedStorage final : public Storage {
 };
 
 /// Batches of two small parts and a large one, which is copied directly from its memory if that is
-/// page-locked. Each batch is written to the memory of the previous one, as soon as that may be overwritten.
+/// page-locked. Each batch is written to the memory of the previous one as soon as that memory may be
+/// overwritten.
 class Batches {
  public:
   Batches(const std::shared_ptr<cuda::Gpu>& gpu, bool pinned) {
@@ -225,7 +226,7 @@ class Batches {
     for (int64_t i = 0; i < kSide * kSide; ++i) doubled.push_back(2.0 * number(batch, 2, i));
     return {from_vector({kFew}, sums), from_vector({kSide, kSide}, doubled)};
   }
-  /// Adds a 0 whose computation takes so long that the next batch arrives in the meantime.
+  /// Adds a 0 whose computation takes so long that the next batch arrives meanwhile.
   static Tensors function(Arguments in) {
     const Tensor zero = minimum(square(sum(matmul(in[2], in[2]))), 0.0);
     return {in[0] + in[1] * 1000.0, in[2] * 2.0 + zero};

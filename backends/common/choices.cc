@@ -18,9 +18,9 @@
 namespace isochron::ops {
 namespace {
 
-/// Candidates are timed in rounds, so that a machine that is busy for a while slows all of them alike. After
-/// each round, a candidate drops out if its best time exceeds this multiple of the overall best time. In the
-/// first round, only candidates whose run the system did not interrupt can drop out.
+/// Candidates are timed in rounds, so that a temporarily busy machine slows all of them alike. After each
+/// round, a candidate drops out if its best time exceeds this multiple of the overall best time. In the first
+/// round, only candidates whose run the system did not interrupt can drop out.
 constexpr double kHopeless[] = {3, 2, 1.5, 1.3, 1.2, 1.2};
 /// Extra time allowed in the first round, because first runs also set things up (threads, code pages,
 /// caches).
@@ -48,12 +48,12 @@ struct Record {
 };
 
 Record& record() {
-  static auto* const instance = new Record;  // outlives the save at the process's end
+  static auto* const instance = new Record;  // must outlive the save at exit
   return *instance;
 }
 
 /// Arranges for new choices to be saved when the process ends and after a function has been captured and
-/// planned, though at most once per second.
+/// planned, but at most once per second.
 void save_by_itself() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -81,7 +81,7 @@ std::string load(Record& r) {
   return {};
 }
 
-/// False when the record is full.
+/// Records a choice in memory. Returns false if the record is full.
 bool remember(Record& r, const std::string& call, std::string_view name) {
   if (r.made.size() >= kMaxRecordedChoices && !r.made.contains(call)) return false;
   r.made[call] = name;
@@ -271,7 +271,7 @@ void save_choices() {
   try {
     there = read_choices_file(path);
   } catch (const Error&) {
-    // Replaced; `load` has reported it, or another process broke it since.
+    // An unreadable file is replaced. `load` has reported it, unless another process damaged it since then.
   }
   try {
     write_choices_file(path, to_save(r, std::move(there)));

@@ -37,7 +37,7 @@ std::string processor_name() {
 
 /// Everything that timings depend on besides the call, as text.
 const std::string& machine() {
-  static const auto* const text =  // outlives the save at the process's end
+  static const auto* const text =  // must outlive the save at exit
       new std::string(fmt::format("{}, {}, isochron {}, oneDNN {} up to {}", processor_name(),
                                   vector_target(), ISOCHRON_VERSION, onednn_version(), onednn_target()));
   return *text;
@@ -101,7 +101,7 @@ void write_choices_file(const fs::path& path, const std::map<std::string, std::s
   fs::create_directories(path.parent_path(), error);
   require(!error, ErrorCode::kIo, path.parent_path().string(), "cannot create the folder: {}",
           error.message());
-  // A pipe would be written to in place, and the write would wait for a reader.
+  // A pipe wouldn't be replaced but written to, and the write would wait for a reader.
   require(!fs::exists(path, error) || fs::is_regular_file(path, error), ErrorCode::kIo, path.string(),
           "is not a regular file");
   std::string text = fmt::format("{}\n{}\n", kFirstLine, machine());

@@ -17,7 +17,8 @@ using graph::Kernel;
 using graph::KernelArgs;
 using graph::KernelRequest;
 
-/// The product is stored in the output that returns it, if there is one, else at the start of the workspace.
+/// Runs the product, then the element program. The product is stored in the output that returns it, if there
+/// is one, otherwise at the start of the workspace.
 class ProductThenProgram final : public Kernel {
  public:
   explicit ProductThenProgram(const KernelRequest& request)
@@ -79,8 +80,8 @@ class ProductThenProgram final : public Kernel {
   std::unique_ptr<Kernel> product_, rest_;
   std::array<std::byte*, kProductFactors> factors_ = {};
   std::vector<std::byte*> operands_;  // the product, then the program's other operands
-  std::vector<std::byte*> outputs_;   // except the product
-  size_t product_bytes_ = 0;          // in the workspace
+  std::vector<std::byte*> outputs_;   // without the product
+  size_t product_bytes_ = 0;          // bytes of the product in the workspace
 };
 
 }  // namespace

@@ -75,7 +75,7 @@ std::unique_ptr<Kernel> attention_gradient(const KernelRequest& request) {
 graph::KernelTable& cpu_kernels() {
   static graph::KernelTable& table = *[] {
     limit_vector_target();
-    auto* all = new graph::KernelTable(  // kernels are made for the life of the process
+    auto* all = new graph::KernelTable(  // never freed
         "the CPU", prepare_elementwise, prepare_reduction,
         {
             {"fused", prepare_fused},

@@ -43,7 +43,7 @@ std::unique_ptr<Kernel> attention_gradient(const KernelRequest& request) {
 
 graph::KernelTable& cuda_kernels() {
   static graph::KernelTable& table = *[] {
-    auto* all = new graph::KernelTable(  // kernels are made for the life of the process
+    auto* all = new graph::KernelTable(  // never freed
         "CUDA", prepare_elementwise_cuda, prepare_reduction_cuda,
         {
             {"fused", prepare_fused_cuda},

@@ -15,7 +15,7 @@ using graph::KernelRequest;
 
 constexpr size_t kAlignment = 64;
 
-/// Keeps the group that it takes part in.
+/// A kernel that keeps a reference to its group.
 class CollectiveKernel : public graph::Kernel {
  public:
   explicit CollectiveKernel(const KernelRequest& request)
@@ -41,7 +41,8 @@ class AllReduceKernel final : public graph::Kernel {
   PackedSum sum_;
 };
 
-/// The two halves of an all_reduce: between them are the range that is in flight and its scratch.
+/// The two halves of an all_reduce. They share the packed range and its scratch memory, which are in use
+/// between them.
 class AllReduceStartKernel final : public graph::Kernel {
  public:
   explicit AllReduceStartKernel(const KernelRequest& request)
@@ -70,7 +71,7 @@ class AllReduceWaitKernel final : public graph::Kernel {
   std::shared_ptr<const PendingSum> pending_;
 };
 
-/// What one call of the transport does with the bytes at an address.
+/// A collective that makes one call of the transport, on bytes at a given address.
 template <typename Call>
 class CallOnBytes final : public comm::Collective {
  public:

@@ -19,7 +19,7 @@ namespace {
 using Product = BlockProduct<bfloat16>;
 
 constexpr int kTiles = 8;
-constexpr int64_t kTileBytes = 64;  // of a row
+constexpr int64_t kTileBytes = 64;  // bytes per row
 
 /// The layout that LDTILECFG reads.
 struct alignas(64) TileConfiguration {
@@ -37,7 +37,7 @@ TileConfiguration whole_tiles() {
   return configuration;
 }
 
-/// Linux gives tile registers to processes that ask for them.
+/// Requests tile registers from Linux, which grants them only on request.
 bool kernel_permits() {
   constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
   constexpr long kTileData = 18;               // XFEATURE_XTILEDATA
@@ -62,12 +62,12 @@ void multiply_tile() {
   asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSums), "i"(kA), "i"(kB));
 }
 
-// Which tile holds what.
-constexpr int kSums = 0;  // 0 to 3: rows x columns of tiles, two by two
+// The assignment of tile registers.
+constexpr int kSums = 0;  // 0 to 3: two rows x two columns of tiles
 constexpr int kA = 4;     // and 5
 constexpr int kB = 6;     // and 7
 
-/// kRows x kColumns tiles of c from (row, column) on.
+/// Computes kRows x kColumns tiles of c, from (row, column) on.
 template <int kRows, int kColumns>
 void product_block(const Product& p, int64_t row, int64_t column) {
   const float* init = p.init + row * p.init_row + column;
@@ -108,7 +108,7 @@ void product_block(const Product& p, int64_t row, int64_t column) {
   }
 }
 
-/// kColumns tiles of columns. Their part of b stays in L1 for all rows.
+/// Computes kColumns tiles of columns, for all rows. Their part of b stays in L1.
 template <int kColumns>
 void product_columns(const Product& p, int64_t column) {
   int64_t row = 0;

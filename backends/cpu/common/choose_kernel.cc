@@ -46,7 +46,7 @@ class Block {
   size_t bytes_ = 0;
 };
 
-/// Memory for timing the kernels of one call after another.
+/// Memory for timing kernels, reused for one call after another.
 class TrialMemory {
  public:
   /// The tensors of `request`, with inputs filled with ordinary numbers, and a workspace. They are valid

@@ -11,7 +11,7 @@ namespace isochron::ops::onednn {
 namespace {
 
 constexpr size_t kAlignment = 64;
-// Room for the code that the library generates and the data that it keeps with that code: a few MB at most.
+// Room for the code that the library generates and its data: it needs at most a few MB.
 constexpr size_t kRoomBytes = size_t{16} << 20;
 
 dnnl::stream& thread_stream() {

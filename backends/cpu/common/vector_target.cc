@@ -47,7 +47,7 @@ dnnl_cpu_isa_t onednn_limit(int64_t target) {
 #endif
 }
 
-/// The targets as found initially, before any limit.
+/// The supported targets before any limit is applied.
 const std::vector<int64_t>& supported() {
   static const auto* const targets = new std::vector<int64_t>(hwy::SupportedAndGeneratedTargets());
   return *targets;

@@ -9,7 +9,7 @@
 namespace isochron::ops {
 namespace {
 
-/// Looks at its input, then passes it on.
+/// Inspects its input, then copies it to the output.
 class ObservingKernel : public graph::Kernel {
  public:
   explicit ObservingKernel(const graph::KernelRequest& request)

@@ -20,8 +20,8 @@ using graph::Kernel;
 using graph::KernelArgs;
 using graph::KernelRequest;
 
-constexpr double kLibraryProducts = 4 * 1024;     // multiply-adds from which a call of oneDNN pays
-constexpr double kThreadedProducts = 256 * 1024;  // and from which all threads do
+constexpr double kLibraryProducts = 4 * 1024;     // multiply-adds from which a call of oneDNN pays off
+constexpr double kThreadedProducts = 256 * 1024;  // multiply-adds from which all threads are used
 
 class LibraryConvolution final : public Kernel {
  public:
@@ -37,15 +37,15 @@ class LibraryConvolution final : public Kernel {
 /// The algorithms for a call, in the order that the rule prefers.
 enum Algorithm : size_t {
   kOwnWinograd,      // backends/cpu/convolution/winograd.h
-  kDirectNhwc,       // oneDNN's direct convolution on tensors as they are
+  kDirectNhwc,       // oneDNN's direct convolution in our layouts
   kDirectBlocked,    // the same in oneDNN's blocked layouts
   kLibraryWinograd,  // oneDNN's
-  kOwnLoops,         // for the calls that the library doesn't support
+  kOwnLoops,         // for calls that the library doesn't support
 };
 constexpr std::string_view kTimed[] = {"own_winograd", "nhwc", "blocked", "onednn_winograd"};
 
-/// The library's dims of a tensor: batch, channels, then space. A single spatial axis is passed as two, the
-/// first with extent 1.
+/// The dims of a tensor in the library's order: batch, channels, then spatial axes. A single spatial axis is
+/// passed as two, the first with extent 1.
 memory::dims with_space(std::initializer_list<int64_t> leading, const ConvolutionShape& s,
                         int64_t WindowAxis::*extent) {
   memory::dims dims(leading);
@@ -55,8 +55,8 @@ memory::dims with_space(std::initializer_list<int64_t> leading, const Convolutio
   return dims;
 }
 
-/// A kernel (spatial..., C / groups, O) as the library sees it: (O, C / groups, spatial...), with the groups
-/// split off in front where there are several.
+/// The library's description of a kernel (spatial..., C / groups, O): (O, C / groups, spatial...). If there
+/// are several groups, they are split off as a leading axis.
 memory::desc kernel_desc(const ConvolutionShape& s, memory::data_type type) {
   const int64_t position = s.group_channels() * s.outputs;
   memory::dims dims = with_space({s.group_outputs(), s.group_channels()}, s, &WindowAxis::window);
@@ -81,7 +81,7 @@ struct LibraryTypes {
   bool half() const { return x == kHalf || y == kHalf; }
 };
 
-/// A call in oneDNN's terms: our layouts, and those that the primitive may choose itself.
+/// A call described for oneDNN: in our layouts, and in layouts that the primitive may choose.
 struct LibraryCallSpec {
   LibraryCallSpec(const ConvolutionShape& s, Algorithm algorithm, bool with_bias, const LibraryTypes& types)
       : bias(with_bias) {
@@ -99,7 +99,7 @@ struct LibraryCallSpec {
         bias ? memory::desc({s.outputs}, memory::data_type::f32, memory::format_tag::x) : memory::desc();
     stride = with_space({}, s, &WindowAxis::stride);
     dilation = with_space({}, s, &WindowAxis::dilation);
-    for (int64_t& distance : dilation) --distance;  // the library counts the elements in between
+    for (int64_t& distance : dilation) --distance;  // the library counts the gaps
     before = with_space({}, s, &WindowAxis::before);
     after = with_space({}, s, &WindowAxis::after);
     library_algorithm = algorithm == kLibraryWinograd ? dnnl::algorithm::convolution_winograd
@@ -118,7 +118,7 @@ using onednn::BoundPrimitive;
 using onednn::Port;
 using Made = std::optional<BoundPrimitive>;
 
-/// A generic implementation of the library is slower than our own loops.
+/// Whether the library's implementation is the generic one, which is slower than our own loops.
 bool worthless(const char* implementation) { return std::strncmp(implementation, "ref", 3) == 0; }
 
 dnnl::convolution_forward::primitive_desc forward_desc(const LibraryCallSpec& c) {
@@ -170,8 +170,8 @@ Made make_weight_gradient(const LibraryCallSpec& c, const LibraryCallSpec& forwa
                         threads);
 }
 
-/// Whether the library can count this shape. It counts distances in 32 bits, and its work for a window
-/// depends on the window's reach, not on the number of its elements.
+/// Whether the library can handle the extents of this shape. It counts distances in 32 bits, and its work for
+/// a window depends on the window's span, not on the number of its elements.
 bool library_counts(const ConvolutionShape& s) {
   constexpr int64_t kMost = int64_t{1} << 14;
   for (const WindowAxis* axis : {&s.depth, &s.height, &s.width}) {
@@ -184,7 +184,7 @@ bool library_counts(const ConvolutionShape& s) {
 /// The primitive that computes a call by one algorithm; empty if the library has none for it.
 Made make_primitive(ConvolutionPass pass, const ConvolutionShape& s, Algorithm algorithm, bool bias,
                     int threads, const LibraryTypes& types) {
-  // With fewer channels its transforms don't pay (10 times slower on one channel).
+  // With fewer channels, Winograd transforms don't pay off (10 times slower with one channel).
   constexpr int64_t kWinogradChannels = 16;
   if (algorithm == kLibraryWinograd && std::min(s.channels, s.outputs) < kWinogradChannels) return {};
   if (!library_counts(s)) return {};
@@ -216,7 +216,7 @@ std::unique_ptr<Kernel> make_kernel(ConvolutionPass pass, const ConvolutionShape
   return made ? std::make_unique<LibraryConvolution>(std::move(*made)) : nullptr;
 }
 
-/// Our own kernel comes first by rule, except where the library has one for such calls.
+/// By rule, our own kernel comes first, unless the library has a special kernel for such calls.
 std::unique_ptr<Kernel> choose_depthwise(ConvolutionPass pass, const ConvolutionShape& s,
                                          const KernelRequest& request, int threads,
                                          const std::function<std::unique_ptr<Kernel>(size_t)>& make) {

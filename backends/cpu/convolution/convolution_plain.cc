@@ -9,7 +9,7 @@ namespace {
 
 using graph::KernelArgs;
 
-/// T = float or double. The innermost loops run over output channels, which lie together.
+/// T = float or double. The innermost loops run over output channels, which are contiguous.
 template <typename T>
 class PlainConvolution final : public graph::Kernel {
  public:
@@ -47,7 +47,7 @@ class PlainConvolution final : public graph::Kernel {
     });
   }
 
-  /// to[0 .. outputs) += one pixel times one position of the kernel.
+  /// to[0 .. outputs) += pixel times the kernel's weights at one position.
   void add_product(const T* pixel, const T* weights, T* __restrict to) const {
     const int64_t depth = s_.group_channels();
     const int64_t share = s_.group_outputs();
@@ -75,7 +75,7 @@ class PlainConvolution final : public graph::Kernel {
     });
   }
 
-  /// to[0 .. channels) += one output pixel's gradient times one position of the transposed kernel.
+  /// to[0 .. channels) += gradient of an output pixel times the transposed weights at one position.
   void add_transposed_product(const T* pixel, const T* weights, T* to) const {
     const int64_t depth = s_.group_channels();
     const int64_t share = s_.group_outputs();
@@ -88,7 +88,7 @@ class PlainConvolution final : public graph::Kernel {
     }
   }
 
-  /// A thread owns whole rows of the kernel, so the order of every sum is fixed.
+  /// Each thread computes whole rows of the kernel's gradient, so the order of every sum is fixed.
   void weight_gradient(const T* x, const T* g, T* dkernel) const {
     parallel_for(threads_, s_.window_elems() * s_.group_channels(), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
@@ -121,7 +121,7 @@ class PlainConvolution final : public graph::Kernel {
     }
   }
 
-  /// to[0 .. outputs) += each group's channel of a pixel times the group's gradients.
+  /// to[0 .. outputs) += for each group, one channel of the pixel times the group's gradients.
   void add_outer(const T* pixel, const T* gradient, T* __restrict to) const {
     const int64_t share = s_.group_outputs();
     for (int64_t group = 0; group < s_.groups; ++group) {

@@ -10,8 +10,8 @@ namespace {
 
 using graph::KernelArgs;
 
-constexpr int64_t kBlock = 32;        // channels of a kernel position that a thread sums up at a time
-constexpr int64_t kTileColumns = 64;  // over so many output pixels, which then lie in the fastest cache
+constexpr int64_t kBlock = 32;        // channels that a thread sums at a time
+constexpr int64_t kTileColumns = 64;  // output pixels that a thread sums at a time, in L1
 
 /// T = float or double. If a channel has several output channels, each image is first expanded to one channel
 /// per output channel, and its gradient is summed back over them. In between, the convolution has one output
@@ -53,10 +53,10 @@ class DepthwiseConvolution final : public graph::Kernel {
     const T** pixels;  // the pixels under a window, and the weights they are multiplied by
     const T** weights;
     T* elems;            // sums of a pixel's outputs, or an image repeated
-    int64_t image = -1;  // which
+    int64_t image = -1;  // which image
   };
 
-  /// Runs body(scratch, begin, end) for each thread's part of `count`.
+  /// Divides `count` items over the threads, and calls body(scratch, begin, end) for each thread's part.
   template <typename Body>
   void in_parts(int64_t count, std::byte* workspace, Body body) const {
     parallel_for(threads_, threads_, [&](int64_t first, int64_t last) {
@@ -69,7 +69,7 @@ class DepthwiseConvolution final : public graph::Kernel {
     });
   }
 
-  /// Image n of x with a channel for each output channel.
+  /// Image n of x, expanded to one channel per output channel.
   const T* image_of(const T* x, int64_t n, Scratch& scratch) const {
     const int64_t times = s_.group_outputs();
     const int64_t elems = s_.input_pixels() * s_.channels;
@@ -106,7 +106,7 @@ class DepthwiseConvolution final : public graph::Kernel {
     const int64_t step = transposed() ? s_.outputs : s_.width.stride * s_.outputs;
     int64_t count = 0;
     for (int64_t column = 0; column < (transposed() ? s_.width.input : s_.width.output); ++column) {
-      if (column > 0 && whole(column - 1) && whole(column)) {  // the same elements, one step on
+      if (column > 0 && whole(column - 1) && whole(column)) {  // the same elements, moved by one step
         for (int64_t k = 0; k < count; ++k) pixels[k] += step;
       } else {
         count = 0;
@@ -122,7 +122,7 @@ class DepthwiseConvolution final : public graph::Kernel {
     }
   }
 
-  /// Whether all elements of the window's width fall on pixels.
+  /// Whether the window's whole width lies inside the image.
   bool whole(int64_t column) const {
     const WindowAxis& w = s_.width;
     if (!transposed()) return w.source(column, 0) >= 0 && w.source(column, w.window - 1) >= 0;
@@ -138,7 +138,8 @@ class DepthwiseConvolution final : public graph::Kernel {
     }
   }
 
-  /// A thread owns positions of the kernel in blocks of channels, so the order of every sum is fixed.
+  /// Each thread computes whole items: blocks of channels of a kernel position. So the order of every sum is
+  /// fixed.
   void weight_gradient(const T* x, const T* g, T* dkernel, std::byte* workspace) const {
     const int64_t blocks = (s_.outputs + kBlock - 1) / kBlock;
     const int64_t items = blocks * s_.window_elems();

@@ -70,7 +70,7 @@ struct DepthwiseVectors {
     for (int i = 0; i < kVectors; ++i) hn::StoreU(totals[i], d, y + c + i * lanes);
   }
 
-  /// Four accumulators, because a single one would wait for each of its additions.
+  /// Uses four accumulators, because additions to a single one would wait for each other.
   template <class Load>
   static HWY_INLINE V products(Load load, const T* x, int64_t x_step, const T* g, int64_t g_step,
                                int64_t count) {

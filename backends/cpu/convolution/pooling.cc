@@ -11,7 +11,7 @@ namespace {
 
 using graph::KernelArgs;
 
-constexpr int64_t kThreadedElems = 64 * 1024;  // input elements from which all threads pay
+constexpr int64_t kThreadedElems = 64 * 1024;  // input elements from which all threads are used
 bool covers_once(const PoolingShape& s) {
   const auto covers = [](const WindowAxis& axis) {
     return axis.stride == axis.window && axis.before == 0 && axis.output * axis.stride == axis.input;
@@ -38,8 +38,8 @@ class PoolingKernel final : public graph::Kernel {
 
   size_t workspace_bytes() const override { return checked_mul(list_bytes_, static_cast<size_t>(threads_)); }
 
-  /// Forward, rows of the output are independent; in the gradient, only whole images are, so that the order
-  /// of every sum is fixed.
+  /// Threads divide the rows of the output in the forward op. In the gradient they divide whole images, so
+  /// that the order of every sum is fixed.
   void run(const KernelArgs& args) override {
     const int64_t rows = is_gradient(pooling_) ? s_.output_rows() : 1;  // of a part
     const int64_t parts = s_.batch * s_.output_rows() / rows;
@@ -66,8 +66,8 @@ class PoolingKernel final : public graph::Kernel {
     std::fill_n(at<E>(args.outputs[0], n * image_elems()), image_elems(), E{});
   }
 
-  /// Row `row` of the outputs of all images. The windows at its ends are computed one by one, because they
-  /// lie partly in the padding; those between them are computed together.
+  /// Computes row `row` of the output. The windows at its ends lie partly in the padding and are computed one
+  /// by one; the windows between them are computed together.
   void pool_row(const KernelArgs& args, int64_t row, std::byte* list) const {
     const int64_t whole = std::min(s_.width.first_whole(), s_.width.output);
     const int64_t whole_end = std::max(whole, s_.width.whole_end());

@@ -24,7 +24,7 @@ struct Functions {
   using D = hn::ScalableTag<T>;
 
   static void max(const WindowRun& run, const E* x, E* y, P* at) {
-    // Positions ride along as numbers of T (exact: a window has far fewer than 2^24 elements).
+    // Positions are kept in vectors of T. This is exact: a window has far fewer than 2^24 elements.
     const D d;
     each_window(run, [&](int64_t from, int64_t to, size_t lanes) HWY_ATTR {
       const E* pixel = x + from;
@@ -41,8 +41,8 @@ struct Functions {
     });
   }
 
-  /// The sum over the places [first, end) of the window, added by halves, so that the error doesn't grow in
-  /// large windows.
+  /// The sum over the elements [first, end) of the window. It is computed pairwise, so that the error doesn't
+  /// grow in large windows.
   static hn::VFromD<D> sum_of(const WindowRun& run, const E* x, int64_t first, int64_t end, size_t lanes) {
     constexpr int64_t kByOne = 256;
     if (end - first > kByOne) {
@@ -137,7 +137,7 @@ struct Functions {
     if (lanes == hn::Lanes(D())) return store(to);
     HWY_ALIGN P part[HWY_MAX_BYTES / sizeof(T)];
     store(part);
-    std::memcpy(to, part, std::min(lanes * sizeof(P), sizeof(part)));  // never more; this is for the compiler
+    std::memcpy(to, part, std::min(lanes * sizeof(P), sizeof(part)));  // the bound helps the compiler
   }
   static HWY_INLINE hn::Vec<D> load_positions(const P* from, size_t lanes) {
     HWY_ALIGN P part[HWY_MAX_BYTES / sizeof(T)] = {};

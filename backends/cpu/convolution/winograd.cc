@@ -1,6 +1,6 @@
-// Tiles of 4x4 results, and the 6x6 input elements around each, are transformed into 36 numbers per channel.
-// The sums over channels then become 36 small matrix products. Tiles are processed in blocks, so that all of
-// these steps run in cache.
+// Each tile of 4x4 results, and the patch of 6x6 input elements under it, is transformed into 36 numbers per
+// channel. The sums over channels then become 36 small matrix products. Tiles are processed in blocks, so
+// that all of these steps run in cache.
 //
 //   forward          Y = A^T [ (G w G^T) . (B^T d B) ] A
 //   input gradient   the same with the kernel turned around and its channels exchanged
@@ -23,27 +23,27 @@
 #define ISOCHRON_OPS_CPU_WINOGRAD_ONCE_
 namespace isochron::ops {
 
-constexpr int kTile = 4;     // results of a tile along an axis
-constexpr int kPatch = 6;    // elements of the image under them
-constexpr int kPoints = 36;  // numbers a patch becomes
+constexpr int kTile = 4;     // extent of a tile of results
+constexpr int kPatch = 6;    // extent of the patch under a tile
+constexpr int kPoints = 36;  // numbers of a transformed patch
 constexpr int kWindow = 3;
-constexpr int kSumPoint = 7;  // of a transformed tile of gradients: its plain sum
+constexpr int kSumPoint = 7;  // the point that is the plain sum of a tile of gradients
 
 /// An image cut into tiles; `before`: padding above and to the left.
 struct TileGrid {
-  int64_t batch, height, width, channels;  // the image that the patches or the tiles are taken from
-  int64_t rows, columns;                   // tiles of an image
+  int64_t batch, height, width, channels;  // the image of the patches or tiles
+  int64_t rows, columns;                   // tiles per image
   int64_t before_h, before_w;
   int64_t tiles() const { return batch * rows * columns; }
 };
 
-/// Where the elements of a patch or tile lie, of type E.
+/// The location of the elements, of type E, of a patch or tile.
 template <int kExtent, typename E>
 struct Positions {
-  E* corner;  // of the first element, channel 0; outside the image perhaps
+  E* corner;  // first element, channel 0; may lie outside the image
   int64_t row_elems, column_elems;
   int64_t h, w;
-  bool whole;  // all of it lies inside
+  bool whole;  // completely inside the image
   Positions(const TileGrid& g, E* image, int64_t tile)
       : row_elems(g.width * g.channels),
         column_elems(g.channels),
@@ -146,8 +146,8 @@ HWY_INLINE void gather_window(const V (&u)[kPatch], V (&w)[kWindow]) {
   w[2] = times(1.0f / 6, s2 - s1, u[5]);
 }
 
-/// Two one-dimensional transforms: over the rows of the kIn x kIn elements that `load(i, j)` gives, then over
-/// the columns; `store(i, j, v)` takes the kOut x kOut results.
+/// Two one-dimensional transforms, first over rows, then over columns. `load(i, j)` returns the kIn x kIn
+/// elements; `store(i, j, v)` stores the kOut x kOut results.
 template <int kIn, int kOut, class Load, class Transform, class Store>
 HWY_INLINE void transform_square(Load load, Transform transform, Store store) {
   V half[kOut][kIn];
@@ -165,7 +165,7 @@ HWY_INLINE void transform_square(Load load, Transform transform, Store store) {
   }
 }
 
-/// v[point][i][pitch]: the patches of tiles [first, first + count).
+/// Writes the transformed patches of tiles [first, first + count) to v[point][i][pitch].
 template <int kExtent, typename E, class Transform>
 HWY_INLINE void transform_tiles(const TileGrid& g, const E* image, int64_t first, int64_t count,
                                 int64_t pitch, float* v, Transform transform) {
@@ -207,7 +207,8 @@ void winograd_gradient_tiles(const TileGrid& g, const std::byte* image, int64_t 
                          [](const V(&y)[kTile], V(&m)[kPatch]) HWY_ATTR { spread_results(y, m); });
 }
 
-/// The results of tiles [first, first + count) from m[point][i][pitch], plus `bias` if there is one.
+/// Computes the results of tiles [first, first + count) from m[point][i][pitch], and adds `bias` unless it is
+/// null.
 template <typename E>
 void winograd_results(const TileGrid& g, const float* m, int64_t first, int64_t count, int64_t pitch,
                       const float* bias, std::byte* image) {
@@ -238,8 +239,8 @@ void winograd_results(const TileGrid& g, const float* m, int64_t first, int64_t 
   }
 }
 
-/// u[point][channels][pitch] for channels [begin, end) of a kernel [tap][channels][outputs]; `turned` by half
-/// a turn.
+/// Transforms channels [begin, end) of a kernel [tap][channels][outputs] to u[point][channels][pitch].
+/// `turned` rotates the kernel by 180 degrees.
 template <typename E>
 void winograd_kernel(const std::byte* bytes, int64_t channels, int64_t outputs, bool turned, int64_t begin,
                      int64_t end, int64_t pitch, float* u) {
@@ -269,8 +270,8 @@ void winograd_kernel(const std::byte* bytes, int64_t channels, int64_t outputs, 
   }
 }
 
-/// dkernel[tap][channels][outputs] for channels [begin, end) from `parts` sums u[point][channels][pitch],
-/// `stride` apart.
+/// Computes dkernel[tap][channels][outputs] for channels [begin, end) from `parts` partial sums
+/// u[point][channels][pitch], `stride` apart.
 void winograd_kernel_gradient(const float* u, int64_t parts, int64_t stride, int64_t channels,
                               int64_t outputs, int64_t begin, int64_t end, int64_t pitch, float* dkernel) {
   for (int64_t c = begin; c < end; ++c) {
@@ -308,8 +309,8 @@ void winograd_products(int64_t count, int64_t channels, int64_t outputs, const f
   }
 }
 
-/// u[point] (channels x outputs) += v[point]^T (channels x count) m[point] (count x outputs); without `add`
-/// it is set.
+/// u[point] (channels x outputs) += v[point]^T (channels x count) m[point] (count x outputs); without `add`,
+/// u is overwritten.
 void winograd_gradient_products(int64_t count, int64_t channels, int64_t outputs, const float* v,
                                 int64_t v_pitch, const float* m, int64_t m_pitch, bool add, float* u) {
   for (int64_t p = 0; p < kPoints; ++p) {
@@ -355,8 +356,8 @@ HWY_EXPORT(winograd_gradient_products);
 
 using graph::KernelArgs;
 
-constexpr int64_t kBlockBytes = 384 * 1024;  // of a block of transformed tiles, so that it stays in L2
-constexpr int64_t kPitch = 16;               // rows of channels are filled up to whole vectors of any target
+constexpr int64_t kBlockBytes = 384 * 1024;  // a block of transformed tiles, which must stay in L2
+constexpr int64_t kPitch = 16;               // rows of channels are padded to whole vectors of any target
 
 TileGrid grid_of(int64_t batch, int64_t height, int64_t width, int64_t channels, int64_t result_height,
                  int64_t result_width, int64_t before_h, int64_t before_w) {
@@ -370,14 +371,14 @@ TileGrid grid_of(int64_t batch, int64_t height, int64_t width, int64_t channels,
           before_w};
 }
 
-/// Tiles of a block, a multiple of the rows that the product takes at once.
+/// The number of tiles per block, a multiple of the rows that the product computes at once.
 int64_t block_tiles(int64_t pitches, int64_t tiles) {
   const int64_t fit = kBlockBytes / (kPoints * pitches * static_cast<int64_t>(sizeof(float)));
   const int64_t even = std::max<int64_t>(fit / 16, 1) * 16;
   return std::min(even, tiles);
 }
 
-/// Forward and input gradient: results over an image from an image and a kernel.
+/// Forward and input gradient: both compute an image from an image and a kernel.
 class WinogradCorrelation final : public graph::Kernel {
  public:
   /// `turned`: the kernel is [tap][outputs][channels] and rotated by 180 degrees, as for the input gradient.

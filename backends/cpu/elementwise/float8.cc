@@ -19,7 +19,7 @@ namespace {
 static_assert(kFloat8History == element::kFloat8History);
 
 constexpr size_t kAlignment = 64;
-constexpr int64_t kThreadedElems = 1 << 16;  // from which all threads round
+constexpr int64_t kThreadedElems = 1 << 16;  // elements from which all threads are used
 
 /// Rounds one operand of the product.
 class Rounding {

@@ -1,7 +1,7 @@
 // Tile-wise execution of element programs. Every register is a short run of elements (a tile) that stays in
 // L1; every instruction is one call of a vector function on a tile. Contiguous operands and outputs are read
-// and written in place. Broadcast operands are copied into tiles, only once if their tiles repeat. Closing
-// reductions fold each tile into accumulators.
+// and written in place. Broadcast operands are copied into tiles, only once if their tiles repeat. Reductions
+// at the end fold each tile into accumulators.
 #include "isochron/backends/cpu/elementwise/fused.h"
 
 #include <algorithm>
@@ -36,20 +36,20 @@ struct Instruction {
 
 struct Output {
   int reg = 0;
-  bool direct = false;  // the register's instruction may write here itself
+  bool direct = false;  // the register's instruction writes directly to the output
   size_t size = 4;      // bytes per element; 0 for a reduced output
 };
 
-/// The same program over as few axes as possible: axes of extent one are dropped, and neighbors are merged
-/// along which every operand either varies or repeats, and every reduction folds or doesn't. Runs along the
-/// last axis are then as long as they can be.
+/// The same program over as few axes as possible, so that runs along the last axis are as long as possible.
+/// Axes of extent 1 are dropped. Neighboring axes are merged if each operand varies along both or repeats
+/// along both, and each reduction folds both or neither.
 ElementProgram with_merged_axes(const ElementProgram& program) {
   const Shape& shape = program.shape;
   const auto operand_varies = [&](const ElementProgram::Operand& operand, int axis) {
     const int own = axis - (shape.rank() - operand.spec.shape.rank());
     return own >= 0 && operand.spec.shape[own] != 1;
   };
-  std::vector<std::vector<bool>> kinds;  // of the merged axes
+  std::vector<std::vector<bool>> kinds;  // properties of each merged axis
   Dims extents;
   for (int axis = 0; axis < shape.rank(); ++axis) {
     if (shape[axis] == 1) continue;
@@ -128,7 +128,7 @@ class FusedKernel final : public graph::Kernel {
       for (const Reduction& reduction : reductions_) finish_empty(args, reduction);
       return;
     }
-    if (tiles_ == 1) {  // small tensors: everything was located when the addresses were bound
+    if (tiles_ == 1) {  // small tensors: bind() has already located all tiles
       load_steady(args, bound_);
       if (!reductions_.empty()) reset_accumulators(args.workspace);
       run_tile(args, bound_.data(), 0, elems_, args.workspace);
@@ -170,7 +170,8 @@ class FusedKernel final : public graph::Kernel {
     }
   }
 
-  /// About kTileElems; a multiple of the longest period, so that repeating operands are laid out once.
+  /// Sets the tile size to about kTileElems: a multiple of the longest period, so that repeating operands are
+  /// copied only once.
   void choose_tile() {
     int64_t period = 1;
     for (const Operand& operand : operands_) {
@@ -239,7 +240,7 @@ class FusedKernel final : public graph::Kernel {
         return other.direct && other.reg == source.reg;
       });
       output.direct = source.reg >= program.operands.size() && !taken;
-      last_use_[source.reg] = end;  // also when direct: it may have to go through scratch, see bind
+      last_use_[source.reg] = end;  // even if direct: bind() may send it through scratch
       outputs_.push_back(output);
     }
   }
@@ -285,7 +286,7 @@ class FusedKernel final : public graph::Kernel {
     return reduction;
   }
 
-  /// Scratch slots by linear scan: a register's slot is free again after its last use.
+  /// Assigns scratch slots to registers by linear scan. A register's slot becomes free after its last use.
   void assign_slots(const ElementProgram& program) {
     size_t widest = 1;
     for (const Operand& operand : operands_) widest = std::max(widest, dtype_size(operand.dtype));
@@ -312,7 +313,7 @@ class FusedKernel final : public graph::Kernel {
       register_slots_[i] = slot;
       for (int r : {int{instruction.a}, int{instruction.b}, int{instruction.c}})
         release(r, static_cast<int>(i), free);
-      if (last_use_[static_cast<size_t>(dst)] < 0) free.push_back(slot);  // only written out
+      if (last_use_[static_cast<size_t>(dst)] < 0) free.push_back(slot);  // unused except as output
     }
   }
 
@@ -353,7 +354,7 @@ class FusedKernel final : public graph::Kernel {
     return reinterpret_cast<Accumulator*>(workspace + scratch_bytes_);
   }
 
-  /// Where each register's first tile is.
+  /// Sets the address of each register's first tile.
   void locate(const KernelArgs& args, std::byte* workspace, Registers& reg) const {
     const size_t operand_count = operands_.size();
     for (size_t r = 0; r < operand_count; ++r) {
@@ -388,7 +389,7 @@ class FusedKernel final : public graph::Kernel {
                    tile_);
   }
 
-  /// Advances the registers that lie in operands or outputs by `tiles` tiles.
+  /// Advances the registers whose tiles lie in operands or outputs by `tiles` tiles.
   void advance(Registers& reg, int64_t tiles) const {
     for (const auto& [r, size] : moving_)
       reg[static_cast<size_t>(r)] += size * static_cast<size_t>(tiles * tile_);
@@ -473,9 +474,9 @@ class FusedKernel final : public graph::Kernel {
   int64_t accumulators_ = 0;
   int halving_slot_ = -1;
   std::vector<Operand> operands_;
-  std::vector<int> steady_;                     // operands laid out once per run
-  std::vector<int> changing_;                   // operands laid out for each tile
-  std::vector<std::pair<int, size_t>> moving_;  // operands read where they are, with their element size
+  std::vector<int> steady_;                     // operands copied into tiles once per run
+  std::vector<int> changing_;                   // operands copied for each tile
+  std::vector<std::pair<int, size_t>> moving_;  // operands read in place, with their element size
   Registers bound_{};
   std::vector<Instruction> code_;
   std::vector<DType> register_dtypes_;

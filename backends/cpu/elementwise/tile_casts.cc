@@ -1,4 +1,4 @@
-// Casts of runs: between f32 and the 16-bit floats in vectors, the rest in plain loops
+// Casts of tiles between f32 and 16-bit floats, with vectors. Other casts are plain loops
 // (tile_functions_plain.cc).
 #include "isochron/backends/cpu/elementwise/tile_functions.h"
 
@@ -25,7 +25,7 @@ void cast_run(void* dst, const void* a, const void*, const void*, int64_t n) {
   });
 }
 
-/// Null where there is no vector form.
+/// The vectorized cast, or null if there is none.
 TileFunction find_vector_cast(DType from, DType to) {
   if (from == DType::kF32 && to == DType::kBF16) return cast_run<bfloat16, float>;
   if (from == DType::kF32 && to == DType::kF16) return cast_run<float16, float>;

@@ -1,5 +1,5 @@
-// Tile functions: floats by Highway for each instruction set, dispatched at run time; the rest in plain loops
-// (tile_functions_plain.cc).
+// Tile functions. For floats they use Highway: they are compiled for each instruction set and dispatched at
+// run time. All others are plain loops (tile_functions_plain.cc).
 #include "isochron/backends/cpu/elementwise/tile_functions.h"
 
 #include <cmath>
@@ -158,7 +158,8 @@ struct MinimumOf {
   static T scalar(T a, T b) { return std::isnan(a) || a < b ? a : b; }
 };
 
-/// Four vectors of partial results; the order of operations depends only on n and the instruction set.
+/// Uses four vectors of partial results. The order of operations depends only on `count` and the instruction
+/// set.
 template <typename T, class Op>
 TileScalar reduce_tile(const void* bytes, int64_t count) {
   using D = hn::ScalableTag<T>;

@@ -1,5 +1,5 @@
-// Tile functions in plain loops: integers, bools, comparisons, casts, the ops that are the C library's
-// (element::FloatRest), and the 16-bit floats, which go through the f32 functions in short blocks.
+// Tile functions in plain loops: for integers, bools, comparisons, casts, ops that call the C library
+// (element::FloatRest), and 16-bit floats, which are converted in short blocks for the f32 functions.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -183,8 +183,8 @@ void narrow(T* out, const float* in, int64_t n) {
   function(out, in, nullptr, nullptr, n);
 }
 
-/// A 16-bit float op: widens a block, runs the f32 function, and rounds back. There is one template instance
-/// per op, because a TileFunction carries no state.
+/// An op on 16-bit floats: converts a block to f32, runs the f32 function, and rounds the results. There is
+/// one template instance per op, because a TileFunction carries no state.
 template <typename T, ElementOp kOp>
 void through_f32(void* dst, const void* a, const void* b, const void* c, int64_t n) {
   static const TileFunction function = tile_function(kOp, DType::kF32);
@@ -333,7 +333,7 @@ TileFunction plain_tile_function(ElementOp op, DType dtype) {
 TileReduction plain_tile_reduction(ReduceKind kind, DType dtype) {
   return dispatch_dtype(dtype, [kind]<typename T>(T) -> TileReduction {
     if constexpr (kIsFloat<T>) {
-      return nullptr;  // the vector forms cover these
+      return nullptr;  // these are vectorized
     } else {
       return reduction_of<T>(kind);
     }

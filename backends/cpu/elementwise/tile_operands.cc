@@ -19,7 +19,8 @@ void load_periodic(const Operand& operand, const std::byte* base, std::byte* til
     std::memcpy(tile + static_cast<size_t>(done) * size, base, static_cast<size_t>(whole) * size);
     const int64_t cycle = done;
     done += whole;
-    // The tile repeats itself from `cycle` on: append what is already there, doubling it each time.
+    // The tile repeats from `cycle` on: append copies of what is already there, doubling the length each
+    // time.
     while (done < n) {
       const int64_t have = (done - cycle) / operand.period * operand.period;
       const int64_t take = std::min(n - done, have);
@@ -30,9 +31,8 @@ void load_periodic(const Operand& operand, const std::byte* base, std::byte* til
   }
 }
 
-/// Copies runs along the innermost axis, where elements are contiguous or all the same. E: an unsigned type
-/// of the elements' size; runs may be short, so that a call for each of them would cost more than its
-/// elements.
+/// Copies runs along the innermost axis, in which elements are contiguous or all the same. E is an unsigned
+/// type of the elements' size, so that no function is called per run; runs may be short.
 template <typename E>
 void load_general(const Operand& operand, const Shape& shape, const std::byte* base_bytes, std::byte* tile,
                   int64_t begin, int64_t n) {
@@ -43,7 +43,7 @@ void load_general(const Operand& operand, const Shape& shape, const std::byte* b
   std::array<int64_t, kMaxRank> index{};
   int64_t rest = begin / length;
   int64_t column = begin % length;
-  int64_t offset = 0;  // of the line
+  int64_t offset = 0;  // offset of the current line
   for (int axis = inner - 1; axis >= 0; --axis) {
     index[static_cast<size_t>(axis)] = rest % shape[axis];
     rest /= shape[axis];
@@ -69,13 +69,13 @@ void load_general(const Operand& operand, const Shape& shape, const std::byte* b
   }
 }
 
-/// Each element `period` times in a row.
+/// Repeats each element `period` times in a row.
 template <typename E>
 void load_repeated(const Operand& operand, const std::byte* base_bytes, std::byte* tile, int64_t begin,
                    int64_t n) {
   E* to = reinterpret_cast<E*>(tile);
   const E* from = reinterpret_cast<const E*>(base_bytes) + begin / operand.period;
-  int64_t left = operand.period - begin % operand.period;  // of the present element
+  int64_t left = operand.period - begin % operand.period;  // repeats of the current element
   for (int64_t i = 0; i < n; ++from) {
     const E element = *from;
     const int64_t end = std::min(n, i + left);
@@ -111,7 +111,7 @@ Operand classify_operand(const TensorSpec& spec, const Shape& shape) {
     operand.access = Access::kScalar;
     return operand;
   }
-  // Leading axes at stride 0 over a contiguous rest, or the reverse?
+  // Are the leading axes broadcast (stride 0) and the others contiguous, or the reverse?
   int64_t inner = 1;
   int axis = shape.rank() - 1;
   while (axis >= 0 && (shape[axis] == 1 || strides[axis] != 0)) inner *= shape[axis--];

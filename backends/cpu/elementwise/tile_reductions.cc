@@ -32,7 +32,7 @@ void fold_run(Accumulator* into, const void* from, DType dtype, ReduceKind kind,
   });
 }
 
-/// The accumulators of the lines of an iteration along its last axis, one after the other.
+/// Visits the accumulators of the lines along the last axis of an iteration, one after the other.
 class LineWalk {
  public:
   LineWalk(const Reduction& reduction, int64_t line) : reduction_(reduction) {
@@ -58,7 +58,7 @@ class LineWalk {
   int64_t out_ = 0;
 };
 
-/// Folds elements [begin, begin + n) of the iteration, whose last axis is folded and too short for vectors.
+/// Folds elements [begin, begin + n) of an iteration whose last axis is reduced and too short for vectors.
 void fold_lines(const Reduction& reduction, Accumulator* into, const void* from, int64_t begin, int64_t n) {
   const int64_t length = reduction.extents.back();
   const ReduceKind kind = reduction.kind;
@@ -94,7 +94,8 @@ void fold_lines(const Reduction& reduction, Accumulator* into, const void* from,
   });
 }
 
-/// Folds `rows` rows of `inner` elements pairwise (which also rounds less) down to one, in `scratch`.
+/// Folds `rows` rows of `inner` elements into one row in `scratch`. It folds them pairwise, which also
+/// reduces rounding errors.
 std::byte* halve(const Reduction& reduction, std::byte* tile, std::byte* scratch, int64_t rows,
                  int64_t inner) {
   const size_t row_bytes = static_cast<size_t>(inner) * dtype_size(reduction.dtype);

@@ -19,7 +19,7 @@ using graph::KernelRequest;
 template <typename T>
 class EmbeddingBagKernel final : public graph::Kernel {
  public:
-  using S = decltype(widen(T()));  // of the sums
+  using S = decltype(widen(T()));  // type of the sums
 
   explicit EmbeddingBagKernel(const KernelRequest& request)
       : name_(request.op.name),
@@ -49,7 +49,7 @@ class EmbeddingBagKernel final : public graph::Kernel {
 
  private:
   static constexpr int64_t kTile = 256;
-  static constexpr int64_t kAhead = 4;  // rows that are fetched while one is added
+  static constexpr int64_t kAhead = 4;  // rows that are prefetched while one is added
 
   void check_offsets(const Indices& offsets) const {
     for (int64_t i = 0; i < offsets_; ++i) {
@@ -66,7 +66,7 @@ class EmbeddingBagKernel final : public graph::Kernel {
          offsets[offsets_ - 1], count_);
   }
 
-  /// Columns [at, at + columns) of one bag's result.
+  /// Computes columns [at, at + columns) of one bag's result.
   void reduce(const KernelArgs& args, int64_t bag, int64_t at, int64_t columns) const {
     const Indices indices(args.inputs[1], index_dtype_);
     int64_t begin = cut_ ? 0 : bag * (count_ / bags_);

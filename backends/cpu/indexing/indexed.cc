@@ -46,8 +46,7 @@ class GatherKernel final : public graph::Kernel {
   int threads_ = 1;
 };
 
-/// The result may be stored in the memory of the base, of which then only the slices at the indices are
-/// written.
+/// If the result shares the memory of the base, only the slices at the indices are written.
 class ScatterKernel final : public graph::Kernel {
  public:
   ScatterKernel(const KernelRequest& request)
@@ -102,7 +101,7 @@ bool is_nan(T x) {
   }
 }
 
-/// Whether a candidate takes the place of what was chosen before: the first of equals and the first NaN stay.
+/// Whether `candidate` replaces the current choice. The first of equal numbers and the first NaN are kept.
 template <bool kLargest, typename T>
 bool replaces(T candidate, T chosen) {
   return (kLargest ? candidate > chosen : candidate < chosen) || (is_nan(candidate) && !is_nan(chosen));
@@ -126,7 +125,7 @@ class ScatterExtremeKernel final : public graph::Kernel {
     const T* base = reinterpret_cast<const T*>(args.inputs[0]);
     const T* updates = reinterpret_cast<const T*>(args.inputs[2]);
     T* out = reinterpret_cast<T*>(args.outputs[0]);
-    int64_t* positions = reinterpret_cast<int64_t*>(args.outputs[1]);  // null if nobody reads them
+    int64_t* positions = reinterpret_cast<int64_t*>(args.outputs[1]);  // null if unread
     const int64_t elems = view_.outer * view_.extent * view_.inner;
     if (out != base) std::copy_n(base, elems, out);
     if (positions) std::fill_n(positions, elems, int64_t{-1});

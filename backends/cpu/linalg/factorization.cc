@@ -50,7 +50,7 @@ void factor_lu_panel(T* a, int64_t rows, int64_t columns, int64_t stride, int64_
     pivots[k] = best;
     swap_rows(a, stride, k, best, columns);
     const T pivot = a[k * stride + k];
-    if (pivot == 0) continue;  // then everything below it is 0, too
+    if (pivot == 0) continue;  // then all elements below it are 0 too
     for (int64_t i = k + 1; i < rows; ++i) {
       T* row = a + i * stride;
       row[k] /= pivot;
@@ -60,7 +60,7 @@ void factor_lu_panel(T* a, int64_t rows, int64_t columns, int64_t stride, int64_
 }
 
 /// The Householder vector of column x (count elements, `stride` apart): H x = (beta, 0, ...) with H = 1 - tau
-/// v v^T. Writes beta over x[0] and v, whose first element is 1, over the others. Returns tau.
+/// v v^T. Overwrites x[0] with beta and the other elements with v, without v's leading 1. Returns tau.
 template <typename T>
 T make_reflection(T* x, int64_t count, int64_t stride) {
   double largest = 0;
@@ -70,7 +70,7 @@ T make_reflection(T* x, int64_t count, int64_t stride) {
     largest = std::max(largest, std::abs(static_cast<double>(x[i * stride])));
   }
   if (!any) return 0;
-  double squares = 0;  // of x / largest, which neither overflow nor vanish
+  double squares = 0;  // of x / largest, which neither overflow nor underflow
   for (int64_t i = 1; i < count; ++i) squares += std::pow(static_cast<double>(x[i * stride]) / largest, 2);
   const double alpha = static_cast<double>(x[0]);
   const double beta = -std::copysign(std::hypot(alpha, largest * std::sqrt(squares)), alpha);
@@ -80,7 +80,8 @@ T make_reflection(T* x, int64_t count, int64_t stride) {
   return static_cast<T>((beta - alpha) / beta);
 }
 
-/// B (count rows) = H B for the reflection whose vector (after its leading 1) lies in v, `v_stride` apart.
+/// B (count rows) = H B for a reflection H. v holds its vector without the leading 1, with elements
+/// `v_stride` apart.
 template <typename T>
 void reflect(const T* v, int64_t v_stride, T tau, T* b, int64_t count, int64_t columns, int64_t b_stride,
              T* sums) {
@@ -109,7 +110,7 @@ struct BlockScratch {
         tile(more + n * kBlock) {}
 };
 
-/// V and T of the reflections whose vectors lie below the diagonal of a (rows, count).
+/// Computes V and T from the reflections whose vectors lie below the diagonal of a (rows, count).
 template <typename T>
 void join_reflections(const T* a, int64_t a_stride, int64_t rows, int64_t count, const T* taus,
                       const BlockScratch<T>& block) {
@@ -127,7 +128,7 @@ void join_reflections(const T* a, int64_t a_stride, int64_t rows, int64_t count,
   }
 }
 
-/// B (rows, columns) = (1 - V T V^T) B, or with T^T.
+/// B (rows, columns) = (1 - V T V^T) B; with T^T instead of T if `transpose`.
 template <typename T>
 void reflect_block(const BlockScratch<T>& block, int64_t rows, int64_t count, bool transpose, T* b,
                    int64_t columns, int64_t b_stride) {
@@ -152,7 +153,7 @@ void solve_triangular(const T* a, int64_t n, int64_t a_stride, Triangle triangle
   const bool forward = triangle.lower != triangle.transpose;
   if (n > kBlock) {
     const int64_t half = n / 2;
-    const int64_t first = forward ? 0 : half;  // the part that doesn't depend on the other
+    const int64_t first = forward ? 0 : half;  // the half that doesn't depend on the other
     const int64_t second = forward ? half : 0;
     const int64_t first_count = forward ? half : n - half;
     solve_triangular(a + first * (a_stride + 1), first_count, a_stride, triangle, b + first * b_stride,
@@ -242,7 +243,7 @@ void factor_qr(T* a, int64_t m, int64_t n, T* q, T* r, T* scratch) {
   std::fill_n(q, m * k, T(0));
   for (int64_t i = 0; i < k; ++i) q[i * (k + 1)] = 1;
   for (int64_t j = (k - 1) / kBlock * kBlock; j >= 0 && k > 0; j -= kBlock) {
-    // Columns before j are still those of the unit matrix.
+    // Columns before j are still columns of the identity matrix.
     const int64_t count = std::min(kBlock, k - j);
     join_reflections(a + j * (n + 1), n, m - j, count, taus + j, block);
     reflect_block(block, m - j, count, false, q + j * (k + 1), k - j, k);

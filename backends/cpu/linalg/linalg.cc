@@ -39,7 +39,7 @@ struct Matrices {
   }
 };
 
-/// Places regions of a workspace one after the other, each aligned for any element.
+/// Lays out regions of a workspace one after the other, each aligned for any element type.
 class Regions {
  public:
   /// Returns where a region of `count` elements starts.
@@ -74,7 +74,7 @@ class MatrixKernel : public graph::Kernel {
   template <typename Body>
   void for_each(const KernelArgs& args, Body body) const {
     parallel_for(threads_, threads_, [&](int64_t first, int64_t last) {
-      for (int64_t thread = first; thread < last; ++thread) {  // one each
+      for (int64_t thread = first; thread < last; ++thread) {  // one per thread
         T* scratch = at<T>(args, scratch_) + thread * scratch_elems_;
         for (int64_t i = a_.count * thread / threads_; i < a_.count * (thread + 1) / threads_; ++i)
           body(i, scratch);
@@ -114,7 +114,7 @@ class TriangleKernel final : public graph::Kernel {
     const size_t row_bytes = static_cast<size_t>(matrices_.columns) * size_;
     if (row_bytes == 0) return;
     for (int64_t row = 0; row < matrices_.count * matrices_.rows; ++row) {
-      // Columns before `split` are on or below the diagonal (or, where the upper triangle is kept, below it).
+      // Columns before `split` are on or below the diagonal or, if the upper triangle is kept, below it.
       const int64_t bound = row % matrices_.rows + diagonal_ + (lower_ ? 1 : 0);
       const size_t split = static_cast<size_t>(std::clamp<int64_t>(bound, 0, matrices_.columns)) * size_;
       const size_t from = lower_ ? 0 : split;
@@ -215,7 +215,7 @@ class TriangularSolveKernel final : public MatrixKernel<T> {
   Triangle triangle_;
 };
 
-/// LU factors of the batch in the workspace.
+/// Computes the LU factors of the batch in the workspace.
 template <typename T>
 class LuKernel : public MatrixKernel<T> {
  protected:
@@ -307,7 +307,7 @@ class SlogdetKernel final : public LuKernel<T> {
       for (int64_t i = 0; i < n; ++i) {
         const double pivot = static_cast<double>(this->factors(args, m)[i * (n + 1)]);
         if (this->pivots(args, m)[i] != i) sign = -sign;
-        sign *= pivot > 0 ? 1 : (pivot < 0 ? -1 : pivot);  // 0 and NaN stay themselves
+        sign *= pivot > 0 ? 1 : (pivot < 0 ? -1 : pivot);  // 0 and NaN make `sign` 0 or NaN
         log_magnitude += std::log(std::abs(pivot));
       }
       this->output(args, 0)[m] = static_cast<T>(sign == 0 ? 0 : sign);

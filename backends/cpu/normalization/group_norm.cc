@@ -15,8 +15,8 @@ namespace {
 using graph::KernelArgs;
 using graph::KernelRequest;
 
-/// How many positions a row holds. If there are few channels, a row holds enough positions to fill whole
-/// vectors, so that 3 channels take no longer per number than 64.
+/// The number of positions per row. If there are few channels, a row holds enough positions to fill whole
+/// vectors, so that a number takes no longer with 3 channels than with 64.
 int64_t folded_positions(const GroupView& view) {
   constexpr int64_t kVector = 16;  // f32 numbers of the widest vectors
   constexpr int64_t kRun = 4 * kVector;
@@ -29,8 +29,8 @@ int64_t folded_positions(const GroupView& view) {
   return std::max<int64_t>(1, std::min(fold, view.positions / 8));
 }
 
-/// A sample as rows of `width` elements, a few positions each, in slabs of rows; the last row of all may be
-/// shorter.
+/// Divides a sample into rows of `width` elements, which hold a few positions each, and groups the rows into
+/// slabs. The last row may be shorter.
 struct Rows {
   explicit Rows(const GroupView& view)
       : fold(folded_positions(view)),
@@ -44,7 +44,7 @@ struct Rows {
   }
   int64_t begin(int64_t slab) const { return whole * slab / slabs; }
   int64_t count(int64_t slab) const { return begin(slab + 1) - begin(slab); }
-  /// Elements of the short row, which belongs to the last slab.
+  /// The number of elements in the short row, which belongs to the last slab.
   int64_t rest_of(int64_t slab) const { return slab + 1 == slabs ? rest : 0; }
 
   int64_t fold;
@@ -128,7 +128,7 @@ class GroupKernel : public graph::Kernel {
   int64_t element(int64_t sample, int64_t slab) const {
     return sample * view_.positions * view_.channels() + rows_.begin(slab) * rows_.width;
   }
-  /// Calls f(first element, rows, places of each) for a slab, and separately for its short row.
+  /// Calls f(first element, rows, positions per row) for a slab, and separately for its short row.
   template <class F>
   void each_part(int64_t sample, int64_t slab, F f) const {
     const int64_t at = element(sample, slab);
@@ -144,8 +144,8 @@ class GroupKernel : public graph::Kernel {
            chunk * chunk_numbers_;
   }
 
-  /// Adds up the sums of all slabs and of all places in a row that hold the same channel: (2, C) at the front
-  /// of the slot.
+  /// Adds the sums of all slabs, and the sums of all places in a row that hold the same channel. The result,
+  /// (2, C), is at the front of the slot.
   void add_up(const Slot& slot) const {
     const int64_t channels = view_.channels();
     for (int64_t s = 1; s < rows_.slabs; ++s) functions_.add(slab_sums(slot, s), 2 * rows_.width, slot.sums);
@@ -169,11 +169,11 @@ class GroupKernel : public graph::Kernel {
 
   GroupView view_;
   Rows rows_;
-  int64_t chunks_;  // of samples; what is summed over samples is summed by chunks first
+  int64_t chunks_;  // of samples; sums over samples are first computed per chunk
   GroupNormFunctions<E> functions_;
 
  private:
-  static constexpr int64_t kElemsPerThread = 16 * 1024;  // from which a second thread pays
+  static constexpr int64_t kElemsPerThread = 16 * 1024;  // elements that make another thread pay off
   static constexpr int64_t kMostChunks = 32;
 
   int64_t slots() const { return by_samples_ ? threads_ : view_.samples; }
@@ -222,7 +222,7 @@ class GroupNormKernel final : public GroupKernel<E> {
     this->go_through(
         args, y != nullptr,
         [&](const Slot& slot, int64_t n) {
-          // Sums are relative to the sample's first position.
+          // Sums are computed relative to the values at the sample's first position.
           T* base = this->table(slot, 0);
           const E* first = x + this->element(n, 0);
           for (int64_t c = 0; c < this->view_.channels(); ++c) base[c] = static_cast<T>(first[c]);
@@ -247,7 +247,7 @@ class GroupNormKernel final : public GroupKernel<E> {
 
  private:
   /// Mean and variance of each group, and y = (x - center) scale + shift. The center is the mean rounded to
-  /// T; the shift contains the rounding error.
+  /// T; the shift compensates for the rounding error.
   void finish_moments(const KernelArgs& args, const Slot& slot, int64_t n) const {
     this->add_up(slot);
     const int64_t width = this->view_.width;
@@ -255,7 +255,7 @@ class GroupNormKernel final : public GroupKernel<E> {
     const double place = 1 / static_cast<double>(width);
     const double* sums = slot.sums;
     const double* squares = slot.sums + this->rows_.width;
-    T* center = this->table(slot, 0);  // still the base
+    T* center = this->table(slot, 0);  // still holds the base
     T* scale = this->table(slot, 1);
     T* shift = this->table(slot, 2);
     const T* gamma = inputs_ > 1 ? this->number_input(args, 1) : nullptr;

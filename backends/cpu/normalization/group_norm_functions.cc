@@ -17,25 +17,25 @@ namespace isochron::ops {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-constexpr int64_t kBlockRows = 128;                       // summed in T before f64 takes over
-constexpr int kVectors = HWY_TARGET <= HWY_AVX3 ? 4 : 2;  // side by side, as registers allow
+constexpr int64_t kBlockRows = 128;  // rows that are summed in T; their sums are added in f64
+constexpr int kVectors = HWY_TARGET <= HWY_AVX3 ? 4 : 2;  // side by side, limited by registers
 
-/// A run of vectors that lie side by side in a row, taken through rows [begin, end) of each of kParts parts.
-/// Only the last vector of a row may have fewer lanes than there are.
+/// Adjacent vectors of a row, processed in rows [begin, end) of each of kParts parts. Only the last vector of
+/// a row may be incomplete.
 template <class D, int kParts, int kVectorsOfRun>
 struct Run {
   using T = hn::TFromD<D>;
   using V = hn::Vec<D>;
   static constexpr int kVectors = kVectorsOfRun;
 
-  int64_t place;  // in the row
+  int64_t place;  // position in the row
   size_t lanes;
   int64_t begin;
   int64_t end;
   int64_t apart;  // rows from one part to the next
 
   HWY_INLINE int64_t at(int v) const { return place + v * static_cast<int64_t>(hn::Lanes(D())); }
-  /// Vector v of a table with a number for each place of a row.
+  /// Loads or stores vector v of a table with a number for each position of a row.
   HWY_INLINE V load(const T* table, int v) const { return load_lanes(D(), table + at(v), lanes); }
   HWY_INLINE void store(V value, T* table, int v) const { store_lanes(D(), value, table + at(v), lanes); }
   /// body(element, v) for vector v of each row.
@@ -49,7 +49,7 @@ struct Run {
   }
 };
 
-/// `count` rows from `first` on of each of kParts parts.
+/// `count` rows, from `first` on, in each of kParts parts.
 template <int kPartsOfBlock>
 struct Block {
   static constexpr int kParts = kPartsOfBlock;
@@ -58,8 +58,8 @@ struct Block {
   int64_t apart;
 
   int64_t rows() const { return count * kParts; }
-  /// Calls body(Run) for runs that cover the rows. If a row is longer than a run, this goes row by row,
-  /// because memory is read best without gaps.
+  /// Calls body(Run) for runs that cover the rows. If a row is longer than a run, rows are processed one by
+  /// one, because reading memory without gaps is fastest.
   template <class D, class Body>
   HWY_INLINE void each_run(D d, int64_t width, Body body) const {
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -77,9 +77,9 @@ struct Block {
   }
 };
 
-/// Calls body(Block) for blocks of at most `most` rows, which is at least kStreams unless there are fewer
-/// rows. The rows are read as kStreams parallel streams: a core that reads a single sequential stream from
-/// memory or L3 gets only two thirds of the bandwidth that it gets from several streams.
+/// Calls body(Block) for blocks of at most `most` rows, and of at least kStreams rows if there are that many.
+/// The rows are read as kStreams parallel streams: a core that reads a single sequential stream from memory
+/// or L3 gets only two thirds of the bandwidth that it gets from several streams.
 template <int kStreams, class Body>
 HWY_INLINE void each_block(int64_t rows, int64_t most, Body body) {
   const int64_t part = rows / kStreams;
@@ -91,7 +91,7 @@ HWY_INLINE void each_block(int64_t rows, int64_t most, Body body) {
   }
 }
 
-/// As many elements as `wide` has lanes, as f64.
+/// Converts as many elements as `wide` has lanes to f64.
 template <class D, class V>
 HWY_INLINE hn::Vec<D> widened(D wide, V v) {
   if constexpr (sizeof(hn::TFromV<V>) == sizeof(double)) {
@@ -109,8 +109,8 @@ HWY_INLINE hn::Vec<D> narrowed(D narrow, V v) {
   }
 }
 
-/// Ends a block of `rows` rows whose shift, sums and squares are given; the sums are relative to `shift`.
-/// Adds them to the totals, which are relative to `base`, makes the block's mean the shift of the next block,
+/// Ends a block of `rows` rows with the given shift, sums and squares, which are relative to `shift`. Adds
+/// the sums to the totals, which are relative to `base`, makes the block's mean the shift of the next block,
 /// and clears the block's sums.
 template <typename T>
 void end_block(const T* base, int64_t rows, int64_t width, T* shift, T* block_sums, T* block_squares,

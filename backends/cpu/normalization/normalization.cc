@@ -1,4 +1,4 @@
-// Row-wise normalization with its gradient in one pass each.
+// Row-wise normalization and its gradient, in one pass each.
 #include "isochron/backends/cpu/normalization/normalization.h"
 
 #include <algorithm>
@@ -20,7 +20,8 @@ namespace isochron::ops {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Rows of up to kSumTile elements need no loop over tiles and no f64, which would cost a tenth of their time.
+// Rows of up to kSumTile elements need neither a loop over tiles nor f64 sums, which would cost 10% of their
+// time.
 
 template <bool kTiles, typename T>
 using RowSum = std::conditional_t<kTiles, double, T>;
@@ -148,7 +149,7 @@ namespace {
 using graph::KernelArgs;
 using graph::KernelRequest;
 
-constexpr int64_t kGradientRows = 64;  // whose parameters' gradients are summed before f64 takes over
+constexpr int64_t kGradientRows = 64;  // rows per sum of parameter gradients in T; f64 beyond
 
 template <typename E>
 class LayerNormKernel final : public RowsKernel<E> {

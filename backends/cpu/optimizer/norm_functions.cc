@@ -116,7 +116,7 @@ void square_moment(const void* gradient, double factor, double old_share, double
   });
 }
 
-/// As many elements as `wide` has lanes, as f64.
+/// Converts as many elements as `wide` has lanes to f64.
 template <class D>
 HWY_INLINE hn::Vec<D> widened(D, hn::Vec<D> v) {
   return v;
@@ -156,8 +156,8 @@ struct FactoredMove {
         factor(hn::Set(d, static_cast<T>(row.gradient_factor))),
         root_scale(hn::Set(d, static_cast<T>(std::sqrt(row.scale)))) {}
   HWY_INLINE V operator()(int64_t i, size_t lanes) const {
-    // The product of the roots has a range that of the moments lacks: where a whole row and a whole column of
-    // the gradient are zero, both are about epsilon_1, 1e-30.
+    // The roots are multiplied instead of the moments, whose product could underflow: if a whole row and a
+    // whole column of the gradient are zero, both moments are about epsilon_1, 1e-30.
     const V root = hn::Sqrt(load_lanes(d, column + i, lanes)) * root_scale;
     const V least = hn::Set(d, std::numeric_limits<T>::min());
     const V divisor = hn::IfThenElse(hn::Lt(root, least), least, root);  // NaN stays

@@ -19,7 +19,7 @@ int64_t total_elems(const KernelRequest& request, const UpdateLayout& layout) {
   return total;
 }
 
-/// What the kernels of this file hold, and their arrays by element.
+/// The common base of this file's kernels, with access to the tensors of a block.
 class NormKernel : public graph::Kernel {
  protected:
   explicit NormKernel(const KernelRequest& request)
@@ -120,7 +120,7 @@ class LambKernel final : public NormKernel {
     return run;
   }
 
-  /// Each parameter's rate times the ratio of its norm to the norm of its move.
+  /// Sets each parameter's rate, multiplied by the ratio of its norm to the norm of its update direction.
   void set_rates(const SquareSums* sums) {
     size_t b = 0;
     for (size_t i = 0; i < layout_.parameters; ++i) {
@@ -194,11 +194,11 @@ class AdafactorKernel final : public NormKernel {
 
  private:
   static constexpr int64_t kColumns = 512;
-  /// A parameter as a stack of matrices; one without rows is a single row.
+  /// A parameter as a stack of matrices; a parameter without rows is a single row.
   struct Matrices {
     bool factored;
     int64_t count, rows, columns;
-    int64_t first_row;  // among all parameters' rows
+    int64_t first_row;  // index of its first row among the rows of all parameters
     size_t first_mean;
   };
   struct Tile {  // some columns of a matrix
@@ -207,8 +207,8 @@ class AdafactorKernel final : public NormKernel {
   };
   struct Row {
     size_t parameter;
-    int64_t index;  // among all parameters' rows
-    int64_t local;  // among this parameter's
+    int64_t index;  // index among all parameters' rows
+    int64_t local;  // index among this parameter's rows
     int64_t begin;  // its first element
   };
 

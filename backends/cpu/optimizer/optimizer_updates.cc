@@ -22,7 +22,8 @@
 #define ISOCHRON_OPS_CPU_OPTIMIZER_UPDATES_ONCE
 namespace isochron::ops {
 
-/// One run of elements: parameter, up to three states, gradient; outputs may equal inputs.
+/// The arrays of one run of elements: parameter, up to three states, gradient. Outputs may be the same arrays
+/// as inputs.
 struct UpdateArrays {
   const std::byte* parameter;
   const std::byte* states[3];
@@ -34,7 +35,7 @@ struct UpdateArrays {
 using UpdateFunction = void (*)(const element::UpdateNumbers& numbers, const UpdateArrays& arrays,
                                 int64_t count);
 
-/// Rows of a table: its arrays, which are changed in place; values[i] is the gradient of row rows[i].
+/// The arrays of a table, which are changed in place. values[i] is the gradient of row rows[i].
 struct RowArrays {
   std::byte* parameter;
   std::byte* states[3];
@@ -55,7 +56,7 @@ namespace isochron::ops {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// A rule with its numbers, for runs of elements.
+/// Applies a rule, with its numbers, to runs of elements.
 template <typename T, template <class> class RuleOf>
 class Run {
  public:
@@ -100,7 +101,7 @@ void update(const UpdateNumbers& numbers, const UpdateArrays& arrays, int64_t co
   Run<T, RuleOf>{numbers}(arrays, count);
 }
 
-/// The rows lie anywhere in the table, so the next ones are prefetched while one is computed.
+/// The rows are scattered over the table, so the next rows are prefetched while one is computed.
 template <typename T, template <class> class RuleOf>
 void update_rows(const UpdateNumbers& numbers, const RowArrays& arrays, int64_t begin, int64_t end) {
   constexpr int64_t kAhead = 8;
@@ -188,7 +189,7 @@ class UpdateKernel final : public graph::Kernel {
                                parameters_.weight_decay(parameter));
   }
 
-  /// Elements [begin, end) of all parameters laid end to end.
+  /// Updates elements [begin, end) of the concatenated parameters.
   void update_range(const graph::KernelArgs& args, int64_t begin, int64_t end) const {
     const UpdateLayout& layout = parameters_.layout;
     for (size_t i = 0; i < layout.parameters; ++i) {
@@ -212,7 +213,7 @@ class UpdateKernel final : public graph::Kernel {
   size_t elem_bytes_;
   UpdateDefinition definition_;
   double rate_ = 0;
-  std::vector<int64_t> starts_;  // of each parameter's elements, and their total
+  std::vector<int64_t> starts_;  // first element of each parameter; then the total
   int threads_ = 1;
   UpdateFunction function_ = nullptr;
   element::UpdateNumbers numbers_;
@@ -254,7 +255,7 @@ class RowUpdateKernel final : public graph::Kernel {
     }
     const int threads = elems >= kParallelRowElems ? threads_ : 1;
     parallel_for(threads, rows, [&](int64_t begin, int64_t end) {
-      int64_t first = 0;  // of the table, where all rows lie end to end
+      int64_t first = 0;  // first row of the table among all rows
       for (size_t i = 0; i < layout_.parameters; ++i) {
         const int64_t here = count(args, i);
         const int64_t from = std::max(begin - first, int64_t{0});
@@ -266,7 +267,7 @@ class RowUpdateKernel final : public graph::Kernel {
   }
 
  private:
-  /// Lower than kParallelUpdateElems: rows lie apart, so that an element costs more.
+  /// Lower than kParallelUpdateElems, because scattered rows cost more per element.
   static constexpr int64_t kParallelRowElems = int64_t{1} << 14;
 
   int64_t count(const graph::KernelArgs& args, size_t i) const {

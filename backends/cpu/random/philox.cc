@@ -16,7 +16,7 @@ using D = hn::ScalableTag<uint32_t>;
 using V = hn::Vec<D>;
 
 #if HWY_TARGET != HWY_SCALAR
-/// high and low halves of the 64-bit products x * factor.
+/// Computes the high and low halves of the 64-bit products x * factor.
 HWY_INLINE void multiply(V x, uint32_t factor, V& high, V& low) {
   const D d;
   const hn::RepartitionToWide<D> dw;

@@ -15,17 +15,17 @@ using graph::KernelArgs;
 
 constexpr int64_t kTileWords = 1024;
 constexpr int64_t kTileBlocks = kTileWords / 4;
-constexpr int64_t kThreadedTiles = 64;  // from which all threads pay
+constexpr int64_t kThreadedTiles = 64;  // tiles from which all threads are used
 constexpr double kTwoPi = 6.283185307179586;
 
-/// words -> n elements of one tile. `a` and `b` as in prepare_random.
+/// Converts words to the n elements of a tile. `a` and `b` are as in prepare_random.
 using Transform = void (*)(const uint32_t* words, int64_t n, double a, double b, std::byte* out);
 
 void uniform_to_f32(const uint32_t* words, int64_t n, double a, double b, std::byte* out) {
   float* to = reinterpret_cast<float*>(out);
   const float low = static_cast<float>(a);
   const float range = static_cast<float>(b) - low;
-  const float below = std::nextafter(static_cast<float>(b), low);  // rounding may not reach the bound
+  const float below = std::nextafter(static_cast<float>(b), low);  // so that rounding can't reach the bound
   for (int64_t i = 0; i < n; ++i) {
     const float value = low + static_cast<float>(static_cast<int32_t>(words[i] >> 8)) * 0x1p-24f * range;
     to[i] = value < below ? value : below;

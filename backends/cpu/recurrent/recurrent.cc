@@ -19,14 +19,14 @@ using graph::KernelArgs;
 using graph::KernelRequest;
 
 constexpr double kThreadedProducts = 64.0 * 64 * 64;  // multiply-adds from which all threads are used
-constexpr int64_t kChunkRows = 192;                   // of slot gradients gathered for one product
-constexpr int64_t kLeastTileRows = 4;                 // per thread; fewer are faster in vectors than in tiles
+constexpr int64_t kChunkRows = 192;                   // rows of slot gradients gathered for one product
+constexpr int64_t kLeastTileRows = 4;                 // rows per thread; fewer are faster with vectors
 
 size_t aligned(int64_t elems, size_t size) {
   return align_up<size_t>(checked_mul<size_t>(static_cast<size_t>(elems), size), 64);
 }
 
-/// Parts of a workspace, each aligned.
+/// Divides a workspace into aligned parts.
 class Parts {
  public:
   size_t add(size_t bytes) {
@@ -40,7 +40,7 @@ class Parts {
   size_t bytes_ = 0;
 };
 
-/// What both directions share: shape, packing, threads, rows. Tensors with an axis of time are stored as E,
+/// What both directions share: shape, packing, threads, rows. Tensors with a time axis are stored as E,
 /// operands of products as O.
 template <typename E, typename O>
 class RecurrentKernel : public graph::Kernel {
@@ -73,7 +73,7 @@ class RecurrentKernel : public graph::Kernel {
     return shape_.groups() * shape_.whole_rows(shape_.depth()) * shape_.slot_columns();
   }
   int64_t bias_elems() const { return shape_.groups() * shape_.slot_columns(); }
-  /// The most rows a block has.
+  /// The maximum number of rows per block.
   int64_t block_rows() const {
     return std::min(shape_.block_rows(), (shape_.batch + threads_ - 1) / threads_);
   }
@@ -304,8 +304,8 @@ std::unique_ptr<graph::Kernel> prepare_floating(const KernelRequest& request) {
   }
 }
 
-/// A kernel that reads and writes the tensors with an axis of time in 16 bits as they are. Null unless these
-/// tensors all have one dtype.
+/// A kernel that reads and writes the tensors with a time axis directly in 16 bits. Null unless these tensors
+/// all have the same dtype.
 std::unique_ptr<graph::Kernel> through_f32(const KernelRequest& request, graph::KernelFactory make) {
   const RecurrentLayout layout(request.op, request.attributes);
   const DType dtype = request.inputs[layout.x()].dtype;

@@ -23,7 +23,7 @@ void copy_rows(int64_t rows, int64_t count, const From* from, int64_t from_row, 
   for (int64_t r = 0; r < rows; ++r) copy_row(from + r * from_row, count, to + r * to_row);
 }
 
-/// Rows of a state into padded rows; zeros without one.
+/// Copies the rows of a state to padded rows; writes zeros if there is no state.
 template <typename T>
 void load_state(const RecurrentShape& shape, int64_t begin, int64_t rows, const T* state, T* to,
                 int64_t to_row) {
@@ -31,7 +31,7 @@ void load_state(const RecurrentShape& shape, int64_t begin, int64_t rows, const 
   if (state) copy_rows(rows, shape.units, state + begin * shape.units, shape.units, to, to_row);
 }
 
-/// The memory and the position of a block on its way through time.
+/// The memory of a block of rows in the forward pass, and its position in time.
 template <typename E, typename O>
 struct ForwardBlock {
   using T = ComputeType<E>;
@@ -43,13 +43,13 @@ struct ForwardBlock {
   int64_t h_stride;
   T* sums;     // cell_groups x whole rows x slot_columns
   T* c;        // rows x padded_units
-  O* operand;  // [x_t | h], rows x operand_stride; in bf16 with zeros beyond
+  O* operand;  // [x_t | h], rows x operand_stride; bf16: zero-padded
   O* next;     // the same for the next step
-  T* h;        // rows of h_stride: part of the operand if O is T, otherwise separate
+  T* h;        // rows of h_stride; if O is T, part of the operand
   T* next_h;
 };
 
-/// Row r and group g of one step, from its sums.
+/// Computes the cell of row r and group g in one step, from its sums.
 template <class Cell, typename E, typename O>
 HWY_INLINE void forward_cell(const ForwardBlock<E, O>& block, int64_t time, int64_t r, int64_t g,
                              const ComputeType<E>* sums) {
@@ -89,8 +89,8 @@ HWY_INLINE void forward_cell(const ForwardBlock<E, O>& block, int64_t time, int6
   }
 }
 
-/// All rows of `count` groups from `first` on. The groups of a row are processed one after the other, as they
-/// are stored in the gates. The block is passed by value, as in backward_cells.
+/// Computes the cells of all rows in `count` groups, from `first` on. The groups of a row are processed in
+/// the order in which the gates store them. The block is passed by value, as in backward_cells.
 template <class Cell, typename E, typename O>
 void forward_cells(const ForwardBlock<E, O> block, int64_t time, int64_t first, int64_t count) {
   const int64_t columns = block.call.shape.slot_columns();
@@ -166,8 +166,8 @@ void forward_block(const RecurrentForward<E, O>& call, int64_t begin, int64_t en
   if (call.c) copy_rows(rows, units, block.c, block.c_stride, call.c + begin * units, units);
 }
 
-/// The memory and the position of a block on its way back through time. Rows of a chunk are those of its
-/// steps, one after the other, `step_rows` each.
+/// The memory of a block of rows in the backward pass, and its position in time. A chunk consists of several
+/// steps; its rows are the rows of these steps, one step after the other, `step_rows` each.
 template <typename E, typename O>
 struct BackwardBlock {
   using T = ComputeType<E>;
@@ -180,13 +180,13 @@ struct BackwardBlock {
   int64_t d_stride;  // of gradients of states
   O* operands;       // [x | h before] of the chunk's rows, of operand_stride
   O* slots;          // groups x the chunk's rows x slot_columns
-  O* together;       // rows of operands, then of a group's slots, as the weights' product reads them
+  O* together;       // operands, then a group's slots, packed for the weights' product
   T* d_h;            // rows x padded_units
   T* d_c;
   T* d_x;  // rows x padded_features
 };
 
-/// Gathers [x_t | h_(t-1)] of all rows (0 beyond their length) into place `slot` of the chunk.
+/// Copies [x_t | h_(t-1)] of all rows (0 beyond their length) to step `slot` of the chunk.
 template <typename E, typename O>
 void gather_operands(const BackwardBlock<E, O>& block, int64_t s, int64_t slot) {
   const RecurrentBackward<E, O>& call = block.call;
@@ -203,7 +203,7 @@ void gather_operands(const BackwardBlock<E, O>& block, int64_t s, int64_t slot) 
       continue;
     }
     copy_row(call.x + (n * shape.steps + time) * shape.features, shape.features, to);
-    // In reverse a row's first step comes after those beyond its length.
+    // In reverse, the steps beyond a row's length come before its first step.
     const bool first = before < 0 || (call.lengths && before >= call.lengths[n]);
     O* h_to = to + shape.features;
     if (!first) {
@@ -217,8 +217,8 @@ void gather_operands(const BackwardBlock<E, O>& block, int64_t s, int64_t slot) 
   }
 }
 
-/// Row r and group g of one step: the gradients of the slots, and the part of the state's gradient that
-/// bypasses the products.
+/// Computes, for row r and group g of one step, the gradients of the slots and the part of the state's
+/// gradient that bypasses the products.
 template <class Cell, typename E, typename O>
 HWY_INLINE void backward_cell(const BackwardBlock<E, O>& block, int64_t s, int64_t slot, int64_t r,
                               int64_t g) {
@@ -266,8 +266,8 @@ HWY_INLINE void backward_cell(const BackwardBlock<E, O>& block, int64_t s, int64
   if constexpr (Cell::kHasCell) hn::StoreU(cell.d_c, d, d_c);
 }
 
-/// All rows and groups; the groups of a row lie side by side in the saved tensors. The block is passed by
-/// value, so that the compiler can be sure that no store in the loop changes it.
+/// Does this for all rows and groups; the groups of a row lie side by side in the saved tensors. The block is
+/// passed by value, so that the compiler knows that no store in the loop changes it.
 template <class Cell, typename E, typename O>
 void backward_cells(const BackwardBlock<E, O> block, int64_t s, int64_t slot) {
   const RecurrentBackward<E, O>& call = block.call;
@@ -285,7 +285,7 @@ void backward_cells(const BackwardBlock<E, O> block, int64_t s, int64_t slot) {
   }
 }
 
-/// The operands of `rows` rows of the chunk, transposed.
+/// The transposed operands of `rows` rows of the chunk.
 template <typename E, typename O>
 Left<O> transposed_operands(const BackwardBlock<E, O>& block, int64_t rows, int64_t whole) {
   const int64_t stride = block.stride;
@@ -340,7 +340,7 @@ void add_panels(int64_t rows, const Left<O>& left, const O* b, int64_t vectors, 
   }
 }
 
-/// d_h += slots weights_h^T and d_x = slots weights_x^T for place `slot` of the chunk.
+/// d_h += slots weights_h^T and d_x = slots weights_x^T for step `slot` of the chunk.
 template <typename E, typename O>
 void propagate(const BackwardBlock<E, O>& block, int64_t time, int64_t slot) {
   using T = ComputeType<E>;

@@ -11,7 +11,7 @@ namespace {
 using graph::KernelArgs;
 using graph::KernelRequest;
 
-constexpr int64_t kColumns = 256;  // carried at once, on the stack
+constexpr int64_t kColumns = 256;  // columns per pass, with carried values on the stack
 
 template <typename T>
 using Accumulator = std::conditional_t<std::is_integral_v<T>, uint64_t, double>;  // integers wrap
@@ -54,12 +54,12 @@ struct LogSumExp {
   }
   template <typename A>
   static A step(A so_far, A x) {
-    if (so_far == x) return x + static_cast<A>(M_LN2);  // also where both are infinite
+    if (so_far == x) return x + static_cast<A>(M_LN2);  // correct for infinities too
     return std::isnan(x) ? x : std::max(so_far, x) + std::log1p(std::exp(-std::abs(so_far - x)));
   }
 };
 
-/// Rows along the axis in the order of the walk.
+/// Visits the positions along the axis in scan order.
 class Walk {
  public:
   Walk(const KernelRequest& request)

@@ -1,4 +1,4 @@
-// Softmax over rows: maximum, exponentials and their sum in vectors, a row at a time.
+// Softmax over rows. Maximum, exponentials and their sum are computed with vectors, one row at a time.
 #include "isochron/backends/cpu/reduction/softmax.h"
 
 #include <algorithm>
@@ -69,8 +69,8 @@ void log_softmax_rows(const T* x, T* y, int64_t rows, int64_t columns) {
   }
 }
 
-/// losses = log(sum) + distance, the label's distance from the largest logit; a block of rows at a time,
-/// since one vector logarithm costs what a scalar one does.
+/// losses = log(sum) + distance, where the distance is that of the label's logit from the largest one.
+/// Processes blocks of rows, because one vector logarithm costs as much as a scalar one.
 template <typename T>
 void cross_entropy_rows(const T* x, const int64_t* labels, T* losses, int64_t rows, int64_t columns) {
   constexpr size_t kRows = 64;
@@ -107,7 +107,7 @@ void cross_entropy_gradient_rows(const T* x, const int64_t* labels, const T* g, 
     const double sum = exponentials(x, y, n, &largest);
     const double at_label = static_cast<double>(y[labels[r]]);
     scale_row(y, n, static_cast<T>(static_cast<double>(g[r]) / sum));
-    // p - 1 from the exponentials: exact to rounding also where p is nearly 1.
+    // Computes p - 1 from the exponentials, which is accurate even if p is nearly 1.
     y[labels[r]] = static_cast<T>(static_cast<double>(g[r]) * ((at_label - sum) / sum));
   }
 }
@@ -151,8 +151,8 @@ namespace {
 using graph::KernelArgs;
 using graph::KernelRequest;
 
-/// Throws kOutOfRange for the first label outside [0, columns): before any thread starts, since those can't
-/// throw.
+/// Throws kOutOfRange for the first label outside [0, columns). Called before threads start, because they
+/// can't throw.
 void check_labels(const int64_t* labels, int64_t rows, int64_t columns) {
   for (int64_t r = 0; r < rows; ++r) {
     if (labels[r] < 0 || labels[r] >= columns) [[unlikely]] {

@@ -14,15 +14,16 @@ namespace {
 using graph::KernelArgs;
 using graph::KernelRequest;
 
-// Each element becomes an unsigned key of the same order, kept with its position. Equal keys then differ by
-// position, so every sorting algorithm gives the one stable order. Descending is the order of the complement.
+// Each element is converted to an unsigned key with the same order and paired with its position. Entries with
+// equal keys differ by position, so every sorting algorithm gives the same stable order. Descending order
+// uses the complement of the keys.
 
-/// Of dtypes up to 32 bits: the key above the position.
+/// An entry for dtypes of up to 32 bits: the key in the upper half, the position in the lower half.
 struct HalfEntry {
   using Key = uint32_t;
-  static constexpr int kFirstDigit = 4;  // of the bytes of `bits`
+  static constexpr int kFirstDigit = 4;  // first byte of the key in `bits`
   static constexpr int kDigits = 8;
-  static constexpr int64_t kRadixElems = 256;  // from here on lines are sorted digit by digit
+  static constexpr int64_t kRadixElems = 256;  // from this length on, radix sort is used
   uint64_t bits;
   static HalfEntry of(Key key, int64_t position) {
     return {uint64_t{key} << 32 | static_cast<uint64_t>(position)};
@@ -62,11 +63,12 @@ auto order_key(T element) {
   }
 }
 
-/// If at most 1 / kFew of a line is kept, a heap selects it in one pass; few elements change the heap.
+/// If at most 1 / kFew of a line is kept, a heap selects these elements in one pass, because few elements
+/// change the heap.
 constexpr int64_t kFew = 16;
 
-/// Sorts `count` entries by digits, least significant first; `spare` has room for as many. Returns where the
-/// sorted ones are.
+/// Sorts `count` entries by digits, least significant first; `spare` has room for `count` entries. Returns
+/// the sorted entries, which are in `entries` or in `spare`.
 template <typename Entry>
 Entry* radix_sort(Entry* entries, Entry* spare, int64_t count) {
   for (int d = Entry::kFirstDigit; d < Entry::kDigits; ++d) {
@@ -109,7 +111,7 @@ class TopKKernel final : public graph::Kernel {
     const int64_t lines = view_.outer * view_.inner;
     if (count_ == 0) return;
     parallel_for(threads_, threads_, [&](int64_t first, int64_t last) {
-      for (int64_t thread = first; thread < last; ++thread) {  // one each
+      for (int64_t thread = first; thread < last; ++thread) {  // one per thread
         Entry* own = reinterpret_cast<Entry*>(args.workspace) + thread * view_.extent * (radix_ ? 2 : 1);
         for (int64_t i = lines * thread / threads_; i < lines * (thread + 1) / threads_; ++i)
           order(args, own, i);
@@ -126,7 +128,7 @@ class TopKKernel final : public graph::Kernel {
     const int64_t held = few_ ? count_ : view_.extent;
     for (int64_t k = 0; k < held; ++k) entries[k] = entry(k);
     if (few_) {
-      std::make_heap(entries, entries + count_);  // the last of the first k on top
+      std::make_heap(entries, entries + count_);  // the last of the k entries on top
       for (int64_t k = count_; k < view_.extent; ++k) {
         const Entry candidate = entry(k);
         if (!(candidate < entries[0])) continue;
@@ -178,7 +180,7 @@ class SearchKernel final : public graph::Kernel {
       for (int64_t i = begin; i < end; ++i) {
         const T* line = sorted + i / each_ * extent_;
         const auto value = widen(values[i]);
-        const bool nan = value != value;  // behind all numbers
+        const bool nan = value != value;  // ordered after all numbers
         const auto goes_before = [&](T element) {
           const auto x = widen(element);
           return right_ ? x <= value || nan : x < value || (nan && x == x);

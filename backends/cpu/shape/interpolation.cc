@@ -13,9 +13,9 @@ namespace {
 using graph::KernelArgs;
 using graph::KernelRequest;
 
-constexpr int64_t kColumns = 256;  // summed at once, on the stack
+constexpr int64_t kColumns = 256;  // columns summed at once, on the stack
 
-/// T: the dtype; S: what it is summed in.
+/// T: the type of elements; S: the type of sums.
 template <typename T, typename S>
 class BandedProductKernel final : public graph::Kernel {
  public:
@@ -54,7 +54,7 @@ class BandedProductKernel final : public graph::Kernel {
   int threads_ = 1;
 };
 
-/// For matrices in which each row has a single weight, 1: rows are copied, whatever their dtype.
+/// For matrices in which each row has a single weight of 1: copies elements of any dtype.
 class SelectKernel final : public graph::Kernel {
  public:
   SelectKernel(const KernelRequest& request, int axis, const BandedMatrix& matrix)

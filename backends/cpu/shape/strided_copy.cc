@@ -39,7 +39,8 @@ class StridedCopy final : public graph::Kernel {
   }
 
  private:
-  /// Drops axes of extent one and joins neighbors that step evenly; the last two axes form the blocks.
+  /// Drops axes of extent 1 and merges neighboring axes with a common stride. The last two axes form the
+  /// blocks.
   void merge_axes(const Shape& shape, const Strides& strides) {
     for (int i = 0; i < shape.rank(); ++i) {
       if (shape[i] == 1) continue;

@@ -32,14 +32,14 @@ class AttentionKernel {
     request.module->add_shared(std::string(backends::texts::kAttention));
   }
 
-  /// The work on the rows of `heads` heads of each sample, each head with `length` rows: one block per tile
-  /// of rows. `call` is the text of the function call up to the arguments that name the tile.
+  /// Work on `heads` heads per sample with `length` rows each, done by one block per tile of rows. `call` is
+  /// the text of the function call up to the arguments that name the tile.
   struct Tiled {
     int64_t length, heads;
     std::string call;
   };
 
-  /// Adds one launch for all `parts`, which are ordered so that those that take longest come first.
+  /// Adds one launch for all `parts`. Parts that take longest come first.
   void add_tiles(std::span<const Tiled> parts) {
     std::string text;
     int64_t blocks = 0;
@@ -79,11 +79,11 @@ class AttentionKernel {
   }
 
  private:
-  static constexpr int64_t kFewTiles = 4;  // of a multiprocessor
+  static constexpr int64_t kFewTiles = 4;  // per multiprocessor
   static constexpr unsigned kManyAcross = 16, kFewAcross = 8;
 
   std::string shape_text() const {
-    const int64_t all = s_.heads + 2 * s_.key_heads;  // of a packed tensor
+    const int64_t all = s_.heads + 2 * s_.key_heads;  // heads of a packed tensor
     return fmt::format("{{{}, {}, {}, {}, {}, {}, {}, {}, {}}}", s_.queries, s_.keys, s_.heads, s_.key_heads,
                        s_.packed ? all : s_.heads, s_.packed ? all : s_.key_heads, s_.packed ? s_.heads : 0,
                        s_.packed ? s_.heads + s_.key_heads : 0, s_.causal);
@@ -101,7 +101,7 @@ class ByLibrary {
  public:
   ByLibrary(const AttentionShape& s, const KernelRequest& request, cuda::AttentionSpec::Pass pass)
       : s_(s), request_(request), dtype_(request.inputs[0].dtype) {
-    const int64_t all = s.heads + 2 * s.key_heads;  // of a packed tensor
+    const int64_t all = s.heads + 2 * s.key_heads;  // heads of a packed tensor
     spec_ = {.pass = pass,
              .batch = s.batch,
              .queries = s.queries,
@@ -122,12 +122,12 @@ class ByLibrary {
     const int64_t before = which == 0 ? 0 : s_.heads + (which - 1) * s_.key_heads;
     return {kind, 0, static_cast<size_t>(before * s_.width) * dtype_size(dtype_)};
   }
-  /// The size of one number per query, in f32.
+  /// The size of a tensor with one f32 number per query.
   size_t row_bytes() const {
     return static_cast<size_t>(s_.batch * s_.heads * s_.queries) * dtype_size(DType::kF32);
   }
 
-  /// Empty if there is no library, or if it has no algorithm for the call.
+  /// The library's candidates; empty if there is no library or it has no algorithm for the call.
   std::vector<Candidate> candidates(std::vector<Slot> tensors, size_t workspace_bytes) const {
     cuda::AttentionLibrary* library = request_.module->sources().library<cuda::AttentionSpec>();
     const bool fits = is_half(dtype_) && !s_.masked && s_.width % kAlignedElems == 0 &&
@@ -153,9 +153,9 @@ class ByLibrary {
  private:
   static constexpr int64_t kAlignedElems = 8;  // a head of 16 bits each begins at a multiple of 16 bytes
 
-  /// The library's implementations for the whole batch or, if it has none, for the largest equal part of the
-  /// batch for which it has some: the gradient's memory grows with the square of the length. `times`: the
-  /// number of such parts.
+  /// The library's implementations for the whole batch. If there are none, the batch is divided into equal
+  /// parts, as few as possible, because the gradient's memory grows with the square of the length. `times`:
+  /// the number of parts.
   cuda::LibraryCalls ways_of_parts(cuda::AttentionLibrary& library, int64_t& times) const {
     cuda::AttentionSpec part = spec_;
     for (times = 1; times <= s_.batch; ++times) {

@@ -18,7 +18,7 @@ using graph::ElementProgram;
 using graph::ReduceKind;
 
 constexpr int64_t kBlock = 256;
-constexpr int64_t kBlocksEach = 8;  // of a multiprocessor, in a loop over elements
+constexpr int64_t kBlocksEach = 8;  // blocks per multiprocessor in a loop over elements
 constexpr int64_t kWarp = 32;       // neighboring addresses are read at once
 constexpr int64_t kFoldsEach = 16;  // elements that a thread folds before more blocks are worth it
 constexpr int64_t kMostSplits = 256;

@@ -28,7 +28,7 @@ std::vector<IndexAxis> joined_axes(const Shape& shape, const Strides& strides) {
 std::string offset_text(const std::string& index, const std::vector<IndexAxis>& axes,
                         std::string_view suffix) {
   std::string text;
-  int64_t below = 1;  // elements of the axes further in
+  int64_t below = 1;  // elements of the inner axes
   for (size_t a = axes.size(); a-- > 0;) {
     const auto& [extent, stride] = axes[a];
     std::string term = below == 1 ? index : fmt::format("{} / {}{}", index, below, suffix);

@@ -1,4 +1,5 @@
-// Kernels of the ops that look at their input and pass it on, on a device. The host doesn't wait for them.
+// Kernels of the debugging ops on a device, which inspect their input and return it. The host doesn't wait
+// for them.
 #include <algorithm>
 
 #include "isochron/backends/cuda/common/block_sizes.h"
@@ -39,7 +40,7 @@ std::unique_ptr<LaunchKernel> debug_kernel(const KernelRequest& request) {
 }  // namespace
 
 std::unique_ptr<graph::Kernel> prepare_print_cuda(const KernelRequest& request) {
-  constexpr int64_t kShown = 16;  // elements, as Tensor::str
+  constexpr int64_t kShown = 16;  // elements, as in Tensor::str
   auto kernel = debug_kernel(request);
   const TensorSpec& x = request.inputs[0];
   std::string format = fmt::format("{}: Tensor({}:", label_of(request), x.str()), numbers;

@@ -21,7 +21,8 @@ namespace {
 
 using graph::KernelRequest;
 
-/// Whether 32 bits are enough to count the pixels of all images and the products of a pixel.
+/// Whether tiles can compute the call: 32 bits must be enough to count the pixels of all images and the
+/// products of a pixel.
 bool tiles_count(const ConvolutionShape& s) {
   return std::max(s.batch * std::max(s.input_pixels(), s.output_pixels()),
                   s.window_elems() * std::max(s.channels, s.outputs)) < int64_t{1} << 31;
@@ -117,9 +118,9 @@ cuda::ConvolutionSpec library_spec(ConvolutionPass pass, const ConvolutionShape&
 }
 
 /// A call through the library. The library's kernel tensor has the outputs as its first axis and the images'
-/// dtype, so it is a copy at the beginning of the workspace. For a weight gradient with unequal padding on
-/// the two sides of an axis, a zero-padded copy of the images follows: some of cuDNN's engines assume that
-/// both sides are equal and give wrong results.
+/// dtype, so the kernel is copied to the beginning of the workspace. For a weight gradient with unequal
+/// padding on the two sides of an axis, a zero-padded copy of the images follows: some of cuDNN's engines
+/// assume that both sides are equal and give wrong results.
 class ByLibrary {
  public:
   ByLibrary(ConvolutionPass pass, const ConvolutionShape& s, const KernelRequest& request)
@@ -167,7 +168,7 @@ class ByLibrary {
 
  private:
   static bool is_even(const cuda::ConvolutionSpec::Axis& axis) { return axis.before == axis.after; }
-  /// From now on, the convolution uses copies of the images that include the padding.
+  /// Makes the convolution use copies of the images that include the padding.
   void pad() {
     for (cuda::ConvolutionSpec::Axis& axis : spec_.axis) {
       before_.push_back(axis.before);
@@ -213,7 +214,7 @@ class ByLibrary {
         {{Slot::kInput, 1}});
     return kernel;
   }
-  /// d kernel, and d bias.
+  /// Converts the kernel's gradient from the workspace, and computes the bias' gradient.
   std::unique_ptr<graph::Kernel> from_workspace() const {
     auto kernel = std::make_unique<LaunchKernel>(request_);
     kernel->add_loop(

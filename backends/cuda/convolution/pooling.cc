@@ -9,8 +9,7 @@
 namespace isochron::ops {
 namespace {
 
-/// The text of an element of the result. `from`: the beginning of its image in the tensor that it is computed
-/// from.
+/// The text that computes an element of the result. `from`: the beginning of its image in the input.
 std::string element_text(Pooling pooling, std::string_view sum, const std::string& from, int64_t channels,
                          bool count_padding) {
   const std::string rest = fmt::format("{}u, pixel", channels);
@@ -40,7 +39,7 @@ std::string element_text(Pooling pooling, std::string_view sum, const std::strin
 
 std::unique_ptr<graph::Kernel> prepare_pooling_cuda(Pooling pooling, const PoolingShape& s,
                                                     const graph::KernelRequest& request) {
-  // Numbers are chosen in one dtype: others go through f32.
+  // Selecting ops need input and result in one dtype; other calls are computed in f32.
   const bool chooses = pooling == Pooling::kMax || pooling == Pooling::kMaxSelect;
   if (chooses && request.outputs[0].dtype != request.inputs[0].dtype) return nullptr;
   auto kernel = std::make_unique<LaunchKernel>(request);

@@ -1,5 +1,6 @@
-// Matrix products with 8-bit operands on a device. The operands are rounded to bytes in the workspace, which
-// the machine's library multiplies. If it can't, they are rounded to the same numbers in 16 bits.
+// Matrix products with 8-bit operands on a device. The operands are rounded to 8 bits in the workspace, and
+// the machine's library multiplies them. If it can't, the same rounded numbers are stored and multiplied in
+// 16 bits.
 #include <array>
 #include <memory>
 #include <mutex>
@@ -25,7 +26,7 @@ using cuda::ProductSpec;
 using graph::KernelArgs;
 using graph::KernelRequest;
 
-/// One of the two operands, and where it lies in the workspace.
+/// One of the two operands, and its location in the workspace.
 struct Factor {
   size_t input;
   std::string format;  // "e4m3", "e5m2"
@@ -35,7 +36,7 @@ struct Factor {
   std::string function(const char* name) const {
     return fmt::format("{}<{}>", name, format == "e5m2" ? "E5M2" : "E4M3");
   }
-  /// Declares its `scale`.
+  /// Text that declares the operand's `scale`.
   std::string opening() const {
     return fmt::format("const float scale = {}(in{});\n  ", function("float8_scale"), input + 2);
   }
@@ -90,7 +91,7 @@ class In16Bits final : public graph::Kernel {
   size_t bytes_ = 0;
 };
 
-/// The product for the library, which is column-major. Both operands are bytes and contiguous along the
+/// The product for the library, which is column-major. Both operands are in 8 bits and contiguous along the
 /// summed axis. None if the library doesn't support the call: see ProductSpec.
 std::optional<ProductSpec> product_spec(const KernelRequest& request, const MatmulGeometry& g) {
   constexpr int64_t kMultiple = 16;
@@ -112,7 +113,7 @@ std::optional<ProductSpec> product_spec(const KernelRequest& request, const Matm
                      .b_bytes = format("a_format")};
 }
 
-/// Empty if the device or the library has no algorithm for the call.
+/// The library's candidates; empty if the device or the library has no algorithm for the call.
 std::vector<Candidate> by_library(const KernelRequest& request) {
   constexpr int kFirstWithUnits = 89;  // compute capability
   const auto& device = request.module->device();

@@ -20,7 +20,7 @@ constexpr int64_t kMostBlocks = 256;  // of a tensor
 
 }  // namespace
 
-/// Each block of each tensor sums its part; one block sums these.
+/// Each block sums a part of a tensor; then one block adds the partial sums.
 std::unique_ptr<graph::Kernel> prepare_square_sum_cuda(const KernelRequest& request) {
   auto kernel = std::make_unique<LaunchKernel>(request);
   request.module->add_shared(std::string(backends::texts::kRows));

@@ -1,4 +1,4 @@
-// Ops that find each element by an index along an axis, and triangles of matrices, on a device.
+// Ops that select elements by an index along an axis, and triangles of matrices, on a device.
 #include <algorithm>
 
 #include "isochron/backends/common/axis_view.h"
@@ -24,7 +24,7 @@ std::string_view sum_type(DType dtype) {
   }
 }
 
-/// One thread per column, which adds the column's elements one after the other.
+/// Adds a launch with one thread per column, which adds the column's elements one after the other.
 void add_by_columns(LaunchKernel& kernel, const KernelRequest& request) {
   const TensorSpec &updates = request.inputs[0], &sums = request.outputs[0];
   const AxisView from(updates.shape, axis_of(request)), to(sums.shape, axis_of(request));
@@ -44,8 +44,8 @@ void add_by_columns(LaunchKernel& kernel, const KernelRequest& request) {
   if (apart) kernel.add_loop(request, sums.shape.elems(), fmt::format("put(out0 + i, {}[i]);", kept));
 }
 
-/// Sorts the entries of each line and leaves them, line by line, at the beginning of the workspace. `load` as
-/// in LineSort.
+/// Sorts the entries of each line and stores them, line by line, at the beginning of the workspace. `load` is
+/// as in LineSort.
 void sort_into_workspace(LaunchKernel& kernel, const KernelRequest& request, int64_t lines, int64_t count,
                          std::string load) {
   LineSort sort{lines, count, count, false, std::move(load), {}};
@@ -56,7 +56,7 @@ void sort_into_workspace(LaunchKernel& kernel, const KernelRequest& request, int
   add_line_sort(kernel, request, sort, bytes);
 }
 
-/// Sorts each column's indices together with their places. Then one thread per run of equal indices adds up
+/// Sorts each column's indices together with their places. Then one thread per run of equal indices adds
 /// their updates.
 void add_by_runs(LaunchKernel& kernel, const KernelRequest& request) {
   const TensorSpec &updates = request.inputs[0], &sums = request.outputs[0];
@@ -88,7 +88,7 @@ void add_by_runs(LaunchKernel& kernel, const KernelRequest& request) {
           fmt::format(fmt::runtime(place), "place")));
 }
 
-/// Sorts the indices of slices together with their places, for `scatter` and its like.
+/// Sorts the indices of slices together with their places, for `scatter`, `scatter_max` and `scatter_min`.
 void sort_slices(LaunchKernel& kernel, const KernelRequest& request, int64_t extent, int64_t count) {
   sort_into_workspace(kernel, request, 1, count,
                       fmt::format("NarrowEntry::of(checked_index(in1[place], {}u, \"{}\"), "
@@ -148,7 +148,7 @@ std::unique_ptr<graph::Kernel> prepare_take_along_axis_cuda(const KernelRequest&
 }
 
 std::unique_ptr<graph::Kernel> prepare_put_add_along_axis_cuda(const KernelRequest& request) {
-  constexpr int64_t kManyColumns = 1 << 14;  // as many threads are enough
+  constexpr int64_t kManyColumns = 1 << 14;  // enough threads for the device
   constexpr int64_t kFewUpdates = 16;        // of a column
   auto kernel = std::make_unique<LaunchKernel>(request);
   const AxisView from(request.inputs[0].shape, axis_of(request));
@@ -161,8 +161,8 @@ std::unique_ptr<graph::Kernel> prepare_put_add_along_axis_cuda(const KernelReque
   return kernel;
 }
 
-/// Sorts the indices together with their places. The last of each run of equal indices names the update that
-/// stays. The result may be stored in the memory of the base.
+/// Sorts the indices together with their places. The last entry of each run of equal indices gives the update
+/// that wins. The result may be stored in the memory of the base.
 std::unique_ptr<graph::Kernel> prepare_scatter_cuda(const KernelRequest& request) {
   auto kernel = std::make_unique<LaunchKernel>(request);
   const AxisView to(request.inputs[0].shape, axis_of(request));

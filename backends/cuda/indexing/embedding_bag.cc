@@ -15,7 +15,7 @@ std::unique_ptr<graph::Kernel> prepare_embedding_bag_cuda(const graph::KernelReq
   const auto mode = static_cast<BagMode>(attributes.get<int64_t>("mode"));
   const bool cut = attributes.get<bool>("cut"), weighted = attributes.get<bool>("weighted");
   const int64_t bags = result[0], width = table[1], count = request.inputs[1].shape.elems();
-  counted(request, count + 1);  // also where the last bag ends
+  counted(request, count + 1);  // one more, for the end of the last bag
   const std::string bag = cut ? fmt::format("bag_between(in2, bag, {}u, {}u, {})", counted(request, bags),
                                             count, attributes.get<bool>("last_offset"))
                               : fmt::format("Bag{{bag * {0}u, bag * {0}u + {0}u}}", count / bags);

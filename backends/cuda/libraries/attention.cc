@@ -1,4 +1,4 @@
-// Attention by cuDNN, described by its basic operations, which the library recognizes as attention.
+// Attention by cuDNN. It is described by basic operations, which the library recognizes as attention.
 #include "isochron/backends/cuda/libraries/attention.h"
 
 #ifdef ISOCHRON_CUDA
@@ -25,11 +25,11 @@ namespace {
 
 using cudnn::Descriptor;
 
-/// Four axes: sample, head, and those of a head's matrix.
+/// The layout of a tensor with four axes: sample, head, and the two axes of a head's matrix.
 struct Layout {
   std::array<int64_t, 4> extents, strides;
 
-  /// Of the transposed matrices.
+  /// The layout of the transposed matrices.
   Layout transposed() const {
     Layout other = *this;
     std::swap(other.extents[2], other.extents[3]);
@@ -52,7 +52,7 @@ class Builder {
   Tensor argument(size_t index, cudnnDataType_t type, const Layout& layout) {
     return keep(tensor(static_cast<int64_t>(index) + 1, type, layout), layout);
   }
-  /// Before all that isn't an argument.
+  /// Adds a scalar. Call this before adding values that aren't arguments.
   Tensor scalar(float value) {
     graph_.scalars.push_back(value);
     const Layout one{{1, 1, 1, 1}, {1, 1, 1, 1}};
@@ -150,7 +150,7 @@ class Builder {
     made.finalize();
     return {&graph_.keep(std::move(made)), layout};
   }
-  /// A pointwise operation that isn't finalized yet. `axis`: of an index.
+  /// A pointwise operation that isn't finalized yet. `axis` is for operations that generate indices.
   Descriptor pointwise(cudnnPointwiseMode_t mode, cudnnDataType_t type, const Tensor& x, const Tensor& to,
                        int64_t axis = -1) {
     Descriptor& how = graph_.keep(planner_.make(CUDNN_BACKEND_POINTWISE_DESCRIPTOR));
@@ -179,7 +179,7 @@ class Shapes {
   Layout keys() const { return heads(s_.keys, s_.key_heads, s_.key_step); }
   Layout scores() const { return dense(s_.queries, s_.keys); }
   Layout rows() const { return dense(s_.queries, 1); }
-  /// The layout of keys if each head of queries had its own.
+  /// The layout that keys would have if each query head had its own key head.
   Layout keys_of_all() const { return dense(s_.keys, s_.width); }
 
  private:
@@ -192,7 +192,7 @@ class Shapes {
   const AttentionSpec& s_;
 };
 
-constexpr float kHidden = std::numeric_limits<float>::lowest();  // a score that has no weight
+constexpr float kHidden = std::numeric_limits<float>::lowest();  // a score whose weight is 0
 
 cudnn::Operations forward(const cudnn::Planner& planner, const AttentionSpec& s) {
   const Shapes shapes(s);
@@ -236,7 +236,7 @@ cudnn::Operations gradient(const cudnn::Planner& planner, const AttentionSpec& s
 
   const Tensor of_rows = graph.value(shapes.rows());
   graph.reduce(CUDNN_REDUCE_TENSOR_ADD, graph.apply(CUDNN_POINTWISE_MUL, dy, y), of_rows);
-  graph.apply(CUDNN_POINTWISE_MUL, of_rows, &one, deltas);  // the library requires them in memory
+  graph.apply(CUDNN_POINTWISE_MUL, of_rows, &one, deltas);  // the library requires this tensor in memory
   Tensor scores = graph.apply(CUDNN_POINTWISE_MUL, graph.product(q, k_transposed, shapes.scores()), scale);
   scores = graph.apply(CUDNN_POINTWISE_SUB, scores, logs);
   if (s.causal) scores = graph.lower_triangle(scores, graph.scalar(kHidden));

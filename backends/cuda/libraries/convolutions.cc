@@ -53,14 +53,15 @@ class CudnnConvolutions final : public ConvolutionLibrary {
     graph.add(std::move(operation));
     return graph;
   }
-  /// Dimensions in the library's order: batch, channels, spatial. A kernel's are outputs, channels, spatial.
+  /// A tensor with dimensions in the library's order: batch, channels, spatial (for a kernel: outputs,
+  /// channels, spatial).
   Descriptor tensor(int64_t id, DType dtype, const std::vector<int64_t>& dimensions,
                     const std::vector<int64_t>& strides) const {
     Descriptor made = planner_.tensor(id, cudnn::type_of(dtype), dimensions, strides);
     made.finalize();
     return made;
   }
-  /// (batch, spatial..., channels).
+  /// A tensor stored as (batch, spatial..., channels).
   Descriptor image(int64_t id, DType dtype, const ConvolutionSpec& spec, int64_t channels,
                    int64_t ConvolutionSpec::Axis::*extent) const {
     std::vector<int64_t> dimensions = {spec.batch, channels}, strides(static_cast<size_t>(spec.axes) + 2, 1);
@@ -73,8 +74,8 @@ class CudnnConvolutions final : public ConvolutionLibrary {
     for (int a = 0; a < spec.axes; ++a) dimensions.push_back(spec.axis[static_cast<size_t>(a)].*extent);
     return tensor(id, dtype, dimensions, strides);
   }
-  /// (outputs, spatial..., channels of a group): for images with channels last, the library's engines support
-  /// no other order of the kernel's axes, whatever strides are given.
+  /// A kernel stored as (outputs, spatial..., channels of a group). For images with channels last, the
+  /// library's engines support no other order of the kernel's axes, regardless of the strides.
   Descriptor kernel(const ConvolutionSpec& spec) const {
     const int64_t channels = spec.channels / spec.groups;
     std::vector<int64_t> dimensions = {spec.outputs, channels},

@@ -54,7 +54,7 @@ cudaDataType_t cublas_type(DType dtype, Float8 bytes = Float8::kNone) {
   }
 }
 
-/// A product in the form of the library's descriptors.
+/// The library's descriptors of a product.
 class Description {
  public:
   Description(const Calls& calls, const ProductSpec& spec) : calls_(calls) {
@@ -69,7 +69,7 @@ class Description {
       set(CUBLASLT_MATMUL_DESC_TRANSB, operation(spec.transpose_b));
       if (spec.in_bytes()) scale_by(nullptr, nullptr);
       set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue(spec));
-      // The library infers from an address what alignment it may count on.
+      // The library infers the alignment of the bias from this address.
       if (spec.add_bias) add_bias(reinterpret_cast<const void*>(kLibraryAlignment));
       a = layout(cublas_type(spec.factors, spec.a_bytes), spec.transpose_a ? spec.k : spec.m,
                  spec.transpose_a ? spec.m : spec.k, spec.a_lead, spec.count, spec.a_step);
@@ -145,8 +145,8 @@ class CublasLtProduct final : public LibraryCall {
   }
 
   std::string name() const override {
-    // The checksum covers everything by which the library identifies the algorithm; the number alone is for
-    // people.
+    // The checksum covers everything that the library identifies the algorithm by. The number is only for
+    // human readers.
     return fmt::format("cublasLt {} {:08x}", id_, crc32c(std::as_bytes(std::span(algorithm_.data))));
   }
   size_t workspace_bytes() const override { return workspace_bytes_; }
@@ -217,7 +217,7 @@ class CublasLt final : public ProductLibrary {
       ISOCHRON_CALL(cublasLtMatmulPreferenceCreate, &made);
       try {
         set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(kMostLibraryWorkspace));
-        // Partial sums are added in f32 and in a fixed order, or sums aren't split.
+        // Allow only algorithms that don't split sums, or that add partial sums in f32 and in a fixed order.
         set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
             static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
         for (const auto attribute :

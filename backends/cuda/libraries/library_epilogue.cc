@@ -11,7 +11,7 @@ namespace {
 
 using graph::ElementProgram;
 
-/// Follows the sum through a program, from the product to the result.
+/// Follows the sum through an element program, from the product to the result.
 class EpilogueReading {
  public:
   explicit EpilogueReading(const ElementProgram& program) : program_(program) {
@@ -30,7 +30,7 @@ class EpilogueReading {
   }
 
  private:
-  /// False if the instruction that computes `reg` can't be part of an epilogue.
+  /// Processes the instruction that computes `reg`. Returns false if it can't be part of an epilogue.
   bool follow(const ElementProgram::Instruction& instruction, int reg) {
     const int a = instruction.operands[0];
     const int b = instruction.operands[1];
@@ -81,7 +81,7 @@ class EpilogueReading {
   DType result() const { return program_.register_dtype(program_.outputs[0].reg); }
 
   const ElementProgram& program_;
-  std::vector<std::optional<size_t>> terms_;  // inputs in each register, as they are or cast to f32
+  std::vector<std::optional<size_t>> terms_;  // input in each register, possibly cast to f32
   int sum_ = 0;                               // the register that holds the sum so far
   bool stored_ = false;                       // the sum has been converted to the result's dtype
   LibraryEpilogue found_;

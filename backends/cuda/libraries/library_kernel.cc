@@ -23,14 +23,14 @@ using cuda::DevicePtr;
 using graph::KernelArgs;
 using graph::KernelRequest;
 
-constexpr int kMostRuns = 20;  // per launch, because the host's work for a call may take longer than a run
-constexpr int64_t kRunsNs = 20'000'000;  // the most that these runs may take, if there are several
+constexpr int kMostRuns = 20;            // per launch: the host may need longer per call than a run takes
+constexpr int64_t kRunsNs = 20'000'000;  // limit for the total time of these runs
 // A candidate isn't timed if its run takes more than kHopeless times as long as another's plus kHopelessNs.
 constexpr int64_t kHopeless = 4, kHopelessNs = 2'000'000;
 
 DevicePtr pointer_of(const std::byte* address) { return reinterpret_cast<uintptr_t>(address); }
 
-/// Puts a call in a stream.
+/// Enqueues a call in a stream.
 using Enqueue = std::function<void(std::span<const DevicePtr> tensors, DevicePtr workspace, cuda::Stream)>;
 
 /// Memory for the tensors of a call, and a stream. The memory is filled with `byte`; for timing, 0 is as good
@@ -52,7 +52,7 @@ class Trial {
   Trial(const Trial&) = delete;
   Trial& operator=(const Trial&) = delete;
 
-  /// Runs the call once. Returns the time that this takes, in ns, as measured by the host.
+  /// Runs the call once and returns the time in ns, measured on the host.
   int64_t run_once(const Enqueue& call) {
     const int64_t start = now_ns();
     enqueue(call);
@@ -89,7 +89,7 @@ class Trial {
       context_.synchronize(stream_);
       for (const cuda::GraphExec each : recorded_) context_.destroy(each);
       context_.destroy(stream_);
-    } catch (const Error&) {  // the device is lost, with everything in its memory
+    } catch (const Error&) {  // the device is lost, and its memory with it
     }
   }
 
@@ -177,7 +177,7 @@ class Choice {
           trial->run_once(call);  // this also loads the code of the call
           int64_t took_ns = trial->run_once(call);
           const auto hopeless = [&] { return runs > 0 && took_ns > kHopeless * least_ns + kHopelessNs; };
-          // The delay may have been the host's.
+          // The host may have caused the delay.
           for (int again = 0; again < 2 && hopeless(); ++again)
             took_ns = std::min(took_ns, trial->run_once(call));
           if (hopeless()) return {};
@@ -192,7 +192,7 @@ class Choice {
           if (error.code() == ErrorCode::kDeviceLost || error.code() == ErrorCode::kOutOfMemory) throw;
           refused[i] = true;
           reason = error.what();
-          return {};  // the library was wrong about it, or it can't be captured
+          return {};  // not supported after all, or can't be captured
         }
       });
       require(chosen < candidates_.size(), ErrorCode::kUnsupported, "cuda",
@@ -203,7 +203,8 @@ class Choice {
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kOutOfMemory) throw;
     }
-    // There is no memory to try the candidates. Use the recorded one, or else the first that wasn't refused.
+    // There is no memory to try the candidates. Use the recorded candidate, otherwise the first one that
+    // wasn't refused.
     const std::map<std::string, std::string> recorded = recorded_choices();
     if (const auto known = recorded.find(call_); known != recorded.end()) {
       const auto named = std::ranges::find(names, known->second);
@@ -228,7 +229,7 @@ class Choice {
     kernel.run(args);
   }
 
-  const cuda::KernelModule& module_;  // calls make() after it has been loaded
+  const cuda::KernelModule& module_;  // calls make() once it is loaded
   const std::string call_;
   const size_t inputs_;
   std::vector<bool> unread_;
@@ -285,7 +286,7 @@ void LibraryKernel::run(const KernelArgs& args) {
 
 cuda::LibraryCalls working_ways(const cuda::KernelModule& module, cuda::LibraryCalls ways,
                                 const std::vector<size_t>& bytes, const std::optional<NanResult>& nan) {
-  constexpr uint8_t kNan = 0xFF;  // each byte of one, in all dtypes
+  constexpr uint8_t kNan = 0xFF;  // bytes of a NaN in every dtype
   cuda::LibraryCalls kept;
   for (auto& way : ways) {
     const Enqueue call = [&way](auto tensors, DevicePtr workspace, cuda::Stream stream) {
@@ -304,7 +305,7 @@ cuda::LibraryCalls working_ways(const cuda::KernelModule& module, cuda::LibraryC
     } catch (const Error& error) {
       if (error.code() == ErrorCode::kDeviceLost) throw;
       if (error.code() == ErrorCode::kOutOfMemory && nan) return {};
-      if (error.code() != ErrorCode::kOutOfMemory) continue;  // the library was wrong about it
+      if (error.code() != ErrorCode::kOutOfMemory) continue;  // not supported after all
     }
     kept.push_back(std::move(way));
   }

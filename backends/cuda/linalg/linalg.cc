@@ -28,7 +28,7 @@ struct Matrices {
   int64_t elems() const { return rows * columns; }
 };
 
-/// Text that ends the device with a line like the CPU's error. `what` follows the name of matrix `m` (an
+/// Text that prints a line like the CPU's error message and traps. `what` follows the name of matrix `m` (an
 /// expression) and has a placeholder for each of `numbers`.
 std::string fault_text(const KernelRequest& request, const Matrices& a, std::string_view m,
                        std::string_view what, std::string_view numbers) {
@@ -48,13 +48,13 @@ std::unique_ptr<LaunchKernel> matrix_kernel(const KernelRequest& request) {
   return kernel;
 }
 
-/// Where element `i` of n x n matrices lies once each is transposed.
+/// Text for the position of element `i` of n x n matrices after transposing each matrix.
 std::string transposed_text(int64_t n, int64_t elems) {
   return fmt::format("i / {1}ll * {1}ll + i % {0}ll * {0}ll + i / {0}ll % {0}ll", n,
                      std::max<int64_t>(elems, 1));
 }
 
-/// A launch of `blocks` whose threads share tiles.
+/// Adds a launch of `blocks` blocks, whose threads share tiles.
 void add_blocks(LaunchKernel& kernel, const KernelRequest& request, int64_t blocks, const std::string& body) {
   kernel.add(request,
              fmt::format("// threads meet\n  __shared__ MatrixTiles<{}> tiles;\n  {}",
@@ -68,7 +68,7 @@ class LuFactors {
   LuFactors(const KernelRequest& request, const Matrices& a)
       : request_(request), a_(a), n_(counted(request, a.rows)) {}
 
-  /// Copies the matrices, or their transposes, to the place where the text of `factors` factors them.
+  /// Copies the matrices, or their transposes, to the memory in which `factors` works.
   void add_copies(LaunchKernel& kernel, bool transposed) const {
     const size_t elems = static_cast<size_t>(a_.count * a_.elems());
     kernel.need_workspace(elems * dtype_size(request_.inputs[0].dtype) +
@@ -100,9 +100,9 @@ class LuFactors {
   const unsigned n_;
 };
 
-/// Each block solves for kSides of the right-hand sides of a matrix, in the result. `solve`: text that does
-/// so in `x`, with {m} for the matrix and {columns} for the number of sides. `order`: null or the order of
-/// their rows.
+/// Adds a launch in which each block solves kSides right-hand sides of a matrix, in the memory of the result.
+/// `solve`: text that solves them in `x`, with {m} for the matrix and {columns} for the number of sides.
+/// `order`: "nullptr" or the order of their rows.
 void add_sides(LaunchKernel& kernel, const KernelRequest& request, const Matrices& a, std::string_view places,
                std::string_view order, std::string_view solve) {
   const Matrices b(request.inputs[1].shape);

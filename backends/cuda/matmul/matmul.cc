@@ -53,7 +53,7 @@ std::optional<ProductSpec> product_spec(const KernelRequest& request, const Matm
                      .tf32 = request.module->tf32()};
 }
 
-/// `spec` by the library, which takes the operands in its own order, followed by `terms`. Empty if there is
+/// The library's candidates for `spec`; `terms` are the tensors that follow the product's. Empty if there is
 /// no library or it has no algorithm for the call.
 std::vector<Candidate> by_library(const KernelRequest& request, const ProductSpec& spec,
                                   const std::vector<Slot>& terms = {}) {

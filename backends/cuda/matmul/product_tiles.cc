@@ -15,16 +15,16 @@ using element::kTensorWords;
 using element::kTileDepth;
 
 constexpr int64_t kLargestTile = 64, kTileStep = 16;
-constexpr int64_t kThreadsEach = 768;  // per multiprocessor, so that it rarely waits for memory
-constexpr int64_t kLeastDepth = 64;    // of a part that is worth a block
-constexpr int64_t kMostParts = 128;    // of a sum
+constexpr int64_t kThreadsEach = 768;  // threads per multiprocessor that hide most memory latency
+constexpr int64_t kLeastDepth = 64;    // smallest depth of a part that is worth a block
+constexpr int64_t kMostParts = 128;    // parts per sum
 constexpr int64_t kMostPartBytes = int64_t{16} << 20;
-constexpr int64_t kPartsOfOneThread = 4;  // that one thread adds; if there are more, several threads add them
+constexpr int64_t kPartsOfOneThread = 4;  // parts added by one thread; more are shared by threads
 constexpr int64_t kSlices = 8;
 
 int64_t pieces(int64_t extent, int64_t each) { return (extent + each - 1) / each; }
 
-/// The extent of tiles that cover `extent` with little left over.
+/// The extent of tiles that cover `extent` with little waste.
 int tile_extent(int64_t extent) {
   const int64_t tiles = std::max<int64_t>(pieces(extent, kLargestTile), 1);
   return static_cast<int>(std::max<int64_t>(pieces(pieces(extent, tiles), kTileStep), 1) * kTileStep);

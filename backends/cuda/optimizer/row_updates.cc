@@ -9,7 +9,7 @@
 namespace isochron::ops {
 namespace {
 
-/// One launch per table, which updates rows in the memory of the results.
+/// Makes one launch per table, which updates its rows in the memory of the results.
 class DeviceRowUpdateKernel final : public graph::Kernel {
  public:
   explicit DeviceRowUpdateKernel(const graph::KernelRequest& request)

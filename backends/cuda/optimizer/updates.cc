@@ -10,9 +10,9 @@
 namespace isochron::ops {
 namespace {
 
-constexpr size_t kMostAddresses = 480;  // of a launch, whose parameters have 4 KiB
+constexpr size_t kMostAddresses = 480;  // per launch, whose parameters are limited to 4 KiB
 
-/// A table in the text, with one entry per parameter.
+/// Text that declares a table with one entry per parameter.
 template <typename Text>
 std::string table(std::string_view type, const std::string& name, size_t count, const Text& entry) {
   std::string text = fmt::format("__device__ const {} {}[] = {{", type, name);
@@ -27,7 +27,7 @@ class DeviceUpdateKernel final : public graph::Kernel {
     module_.add_shared(element_prelude());
     add_update_texts(module_);
     const size_t most = std::max<size_t>(1, kMostAddresses / addresses_each());
-    std::vector<size_t> some;  // with elements
+    std::vector<size_t> some;  // parameters that have elements
     for (size_t i = 0; i < layout_.parameters; ++i) {
       if (request.inputs[layout_.parameter(i)].shape.elems() > 0) some.push_back(i);
       if (some.size() == most || (i + 1 == layout_.parameters && !some.empty())) {
@@ -54,7 +54,7 @@ class DeviceUpdateKernel final : public graph::Kernel {
         for (size_t k = 0; k < layout_.states; ++k)
           launch.addresses[a++] = args.outputs[layout_.state(k, i) - UpdateLayout::kFirstAliased];
       }
-      // The last launch counts the step.
+      // The last launch increments the step count.
       std::byte* const counted = &launch == &launches_.back() ? args.outputs[0] : nullptr;
       void* const arguments[] = {argument_of(args.inputs[UpdateLayout::kGradientFactor]),
                                  argument_of(args.inputs[UpdateLayout::kLearningRate]),

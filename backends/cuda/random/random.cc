@@ -11,7 +11,7 @@ namespace {
 
 constexpr unsigned kThreads = 256;
 
-/// `distribution`: one of random_text.h; `below` its third number.
+/// `distribution`: a class of random_text.h, with the numbers `a`, `b` and `below`.
 std::unique_ptr<graph::Kernel> prepare_draw(const graph::KernelRequest& request,
                                             std::string_view distribution, double a, double b, double below) {
   auto kernel = std::make_unique<LaunchKernel>(request);

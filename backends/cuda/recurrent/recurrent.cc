@@ -1,7 +1,8 @@
 // LSTM, GRU and their gradients on a device. The input's products for all steps are computed at once; then
 // all steps run in one launch. If the recurrent kernel doesn't fit in a block's shared memory, each step
 // consists of the state's product and one launch for the elementwise part. If mixed precision stores the
-// tensors with an axis of time in 16 bits, so are the operands of products; states and sums are f32.
+// tensors with a time axis in 16 bits, the operands of products are stored in 16 bits too; states and sums
+// are f32.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -36,8 +37,8 @@ class RecurrentKernel : public graph::Kernel {
   size_t workspace_bytes() const override { return checked_add(bytes_, inner_bytes_); }
 
  protected:
-  /// The initial and the final states, or their gradients. Null: the initial state is 0, or the final one is
-  /// unread.
+  /// The initial and the final states, or their gradients. Null means that the initial state is 0, or that
+  /// the final state is unread.
   struct Ends {
     std::byte *from_h = nullptr, *from_c = nullptr, *to_h = nullptr, *to_c = nullptr;
   };
@@ -108,16 +109,16 @@ class RecurrentKernel : public graph::Kernel {
   }
   TensorSpec matrix(int64_t rows, int64_t columns) const { return {dtype_, {rows, columns}}; }
   TensorSpec factor(int64_t rows, int64_t columns) const { return {stored_, {rows, columns}}; }
-  /// A matrix product; its workspace is reserved, too.
+  /// Creates a matrix product and reserves its workspace.
   InnerKernel product(const KernelRequest& request, const TensorSpec& a, bool transpose_a,
                       const TensorSpec& b, bool transpose_b, const TensorSpec& c) {
     return provided(InnerKernel(request, "matmul", {a, b}, c,
                                 {{"transpose_a", transpose_a}, {"transpose_b", transpose_b}}));
   }
-  /// How a state is copied from one of the same or another dtype.
+  /// How to copy a state whose source may have another dtype.
   struct StateCopy {
     size_t bytes = 0;                 // of the destination
-    std::optional<InnerKernel> cast;  // none: as it is
+    std::optional<InnerKernel> cast;  // none: a plain copy
   };
   StateCopy state_copy(const KernelRequest& request, DType from, DType to) {
     const TensorSpec source{from, {rows_, units_}}, result{to, source.shape};
@@ -170,13 +171,14 @@ class RecurrentKernel : public graph::Kernel {
   cuda::KernelModule& module_;
   const RecurrentLayout layout_;
   const bool reverse_;
-  const DType stored_, dtype_;  // of tensors with an axis of time, and operands; of computations
+  const DType stored_, dtype_;  // dtype of tensors with a time axis and operands; of computations
   const int64_t rows_, steps_, width_, units_, sums_;
   const int64_t rows_of_block_;
   const bool in_one_launch_;
 
  private:
-  /// As many rows as give one block per multiprocessor, but few enough that a step of a block is short.
+  /// The number of rows per block: enough for one block per multiprocessor, but few enough that a block's
+  /// steps are short.
   int64_t rows_of_block() const {
     const int64_t blocks = std::max(module_.device().multiprocessors, 1);
     return std::clamp<int64_t>((rows_ + blocks - 1) / blocks, 1, 8);
@@ -226,7 +228,7 @@ class ForwardKernel final : public RecurrentKernel {
   }
 
  private:
-  /// What it takes to go through the steps one by one.
+  /// What is needed to run the steps one by one.
   struct OneByOne {
     InnerKernel product;
     size_t from_h, h, c, h_factor;
@@ -331,7 +333,7 @@ class GradientKernel final : public RecurrentKernel {
   }
 
  private:
-  /// What it takes to go through the steps one by one.
+  /// What is needed to run the steps one by one.
   struct OneByOne {
     InnerKernel product, add;
     size_t of_sums, from_after, dh, dc;
@@ -391,7 +393,7 @@ class GradientKernel final : public RecurrentKernel {
   std::byte* result_of(const KernelArgs& args, size_t input) const {
     return args.outputs[input - layout_.first()];
   }
-  /// Sums over all rows and steps, added up in the dtype that is computed in.
+  /// Sums over all rows and steps, computed in the dtype of computations.
   InnerKernel row_sums(const KernelRequest& request) const {
     auto kernel = std::make_unique<LaunchKernel>(request);
     kernel->add_row_sums({rows_ * steps_, sums_}, stored_, result(request, layout_.bias(), {}).dtype,
@@ -424,7 +426,7 @@ class GradientKernel final : public RecurrentKernel {
     if (states.to_c != nullptr) set_state(states.to_c, dc, one.from_dc, args);
   }
 
-  /// Computes the results from the tensors that the steps have written.
+  /// Computes the op's results from the tensors that the steps have written.
   void give(const KernelArgs& args) {
     std::byte *const from_x = args.workspace + all_from_x_, *const from_h = args.workspace + all_from_h_;
     std::byte* const x = args.inputs[layout_.x()];
@@ -454,7 +456,7 @@ bool is_uniform(const KernelRequest& request) {
   bool uniform = is_half(dtype) && request.inputs[layout.kernel()].dtype == dtype &&
                  request.inputs[layout.recurrent_kernel()].dtype == dtype &&
                  std::ranges::all_of(request.inputs, over_time);
-  if (layout.lstm && layout.initial_state)  // which the step's text reads as one dtype
+  if (layout.lstm && layout.initial_state)  // the step's text needs one dtype for both
     uniform = uniform &&
               request.inputs[layout.initial_cell()].dtype == request.inputs[layout.initial_hidden()].dtype;
   for (size_t i = 0; i < request.outputs.size(); ++i)

@@ -10,7 +10,7 @@ using graph::KernelRequest;
 /// Floats are accumulated in f64, as on the CPU; integers wrap around.
 std::string_view accumulator(DType dtype) { return is_floating(dtype) ? "double" : "unsigned long long"; }
 
-/// Stores `value`, of the accumulator, in the result.
+/// Text that stores `value`, which has the accumulator's type, in the result.
 std::string stored(std::string_view value, DType dtype) {
   return fmt::format("put(out0 + at, static_cast<{}>({}));", computed_type(dtype), value);
 }
@@ -28,7 +28,7 @@ std::string element_text(DType dtype) {
   return fmt::format("static_cast<{}>(widen(in0[at]))", accumulator(dtype));
 }
 
-/// What is so far: with the element or, where it is to be left out, before it.
+/// The name of the state to store: after the element or, if `exclusive`, before it.
 std::string_view so_far(const KernelRequest& request) {
   return request.attributes.get_or("exclusive", false) ? "before" : "after";
 }

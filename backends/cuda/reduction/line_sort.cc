@@ -13,7 +13,7 @@ namespace {
 using element::kSortThreads;
 using element::kSortTile;
 
-/// Lambdas of a kernel's body.
+/// Text of lambdas for a kernel's body.
 std::string store_text(const LineSort& sort, std::string_view statement) {
   return fmt::format("[&](unsigned long long line, unsigned long long place, {} entry) {{ {} }}",
                      sort.entry(), statement);
@@ -49,7 +49,7 @@ void add_line_sort(LaunchKernel& kernel, const graph::KernelRequest& request, co
       fmt::format("// threads meet\n  {}\n  sort_tiles<{}, {}, {}>(s, {}, {});", lines, size, elems,
                   sort.entry(), load_text(sort), store_text(sort, tiles == 1 ? sort.store : keep_in(false))),
       row_of_blocks(request, (sort.lines * tiles + elems / size - 1) / (elems / size), kSortThreads));
-  bool turn = false;  // the buffer that has the runs
+  bool turn = false;  // which buffer holds the runs
   for (int64_t run = kSortTile; run < sort.count; run *= 2) {
     const int64_t pairs = (sort.count + 2 * run - 1) / (2 * run);
     const int64_t tiles_each = (std::min(sort.kept, 2 * run) + kSortTile - 1) / kSortTile;

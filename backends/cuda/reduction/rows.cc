@@ -1,4 +1,4 @@
-// Kernels on a device in which each block processes rows.
+// Device kernels in which each block processes rows.
 #include <algorithm>
 #include <cmath>
 
@@ -44,18 +44,18 @@ std::unique_ptr<graph::Kernel> row_kernel(const KernelRequest& request, std::str
   return kernel;
 }
 
-/// The dtype in which a call computes whose first input may be stored in 16 bits.
+/// The dtype in which a call is computed: f32 if its first input is stored in 16 bits.
 DType computed_dtype(const KernelRequest& request) {
   return is_half(request.inputs[0].dtype) ? DType::kF32 : request.inputs[0].dtype;
 }
 
-/// (rows, columns) of a tensor whose last axis are the columns.
+/// The shape (rows, columns) of a tensor, whose last axis holds the columns.
 Shape as_rows(const Shape& shape) {
   const int64_t columns = shape.back();
   return {columns == 0 ? 0 : shape.elems() / columns, columns};
 }
 
-/// The tensor that is added to the gradient of a layer norm's rows, as an argument.
+/// The argument for the tensor that is added to a layer norm's dx.
 std::string_view added_gradient(const KernelRequest& request) {
   return request.inputs.size() > 5 ? "in5" : "static_cast<const float*>(nullptr)";
 }
@@ -94,7 +94,7 @@ class LayerNormGradient {
 
  private:
   static constexpr int64_t kBlocksEach = 8, kLeastRows = 2;  // of a multiprocessor; of a block
-  static constexpr size_t kMostColumnBytes = 16 << 10;       // as many blocks find room for
+  static constexpr size_t kMostColumnBytes = 16 << 10;       // as fit in shared memory beside other blocks
 
   size_t column_bytes() const { return 2 * static_cast<size_t>(shape_[1]) * dtype_size(dtype_); }
 
@@ -144,7 +144,7 @@ std::unique_ptr<graph::Kernel> prepare_layer_norm_gradient_cuda(const KernelRequ
       gradient.add_to(*kernel);
       return kernel;
     }
-    // Sums over the rows, before dx may overwrite what they read.
+    // The sums over the rows come first, because dx may overwrite their inputs.
     const Shape column{shape[0], 1};
     ElementProgram program;
     program.shape = shape;
@@ -210,8 +210,8 @@ std::unique_ptr<graph::Kernel> prepare_scatter_add_cuda(const KernelRequest& req
   const int64_t elems = view.extent * view.inner;
   const int64_t wanted = kBlocksEach * std::max(1, request.module->device().multiprocessors);
   const int64_t share = std::clamp(sums.shape.elems() / wanted, kLeast, kMost);
-  // A block compares all indices, and each of its elements compares all indices that point into the block's
-  // part. More parts cost more of the former, longer parts more of the latter.
+  // Each block compares all indices with its part, and each of its elements compares all indices that point
+  // into the part. More parts increase the former work, longer parts the latter.
   const int64_t balanced = 2 * static_cast<int64_t>(std::sqrt(static_cast<double>(elems)));
   const int64_t part = std::min(elems, std::max(kLeast, std::min(share, balanced) / kLeast * kLeast));
   const int64_t parts = (elems + part - 1) / part;

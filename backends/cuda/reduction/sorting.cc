@@ -1,4 +1,4 @@
-// The first elements of lines in order on a device.
+// top_k on a device: the first elements of each sorted line.
 #include "isochron/backends/common/axis_view.h"
 #include "isochron/backends/cuda/factories.h"
 #include "isochron/backends/cuda/reduction/line_sort.h"

@@ -1,4 +1,5 @@
-// Interpolation along an axis on a device: one launch writes a table of weights, the last one sums by it.
+// Interpolation along an axis on a device: one launch writes a table of weights, the last launch computes the
+// sums with it.
 #include "isochron/backends/common/interpolation_axis.h"
 #include "isochron/backends/cuda/common/block_sizes.h"
 #include "isochron/backends/cuda/common/launches.h"
@@ -19,8 +20,8 @@ std::string axis_text(const InterpolationAxis& axis) {
                      axis.to, axis.nearest, axis.cubic, axis.area, axis.align_corners, axis.antialias);
 }
 
-/// A call whose result is sums. Its workspace holds the spans of all interpolated elements, those of the rows
-/// that take from each element (of the transpose alone), and the weights.
+/// A call that computes weighted sums. Its workspace holds the span of each interpolated element, for the
+/// transpose also the span of rows that use each element, and the weights.
 class WeightedSums {
  public:
   WeightedSums(const KernelRequest& request, const InterpolationAxis& axis, bool transposed)
@@ -95,7 +96,7 @@ class WeightedSums {
   const InterpolationAxis axis_;
   const bool transposed_;
   const unsigned rows_, columns_, width_;
-  const DType dtype_;  // of the weights
+  const DType dtype_;  // dtype of the weights
 };
 
 /// Copies elements of any dtype unchanged.

@@ -11,14 +11,14 @@ namespace {
 
 using graph::KernelRequest;
 
-/// As LaunchKernel::add_loop, with elements that are moved as they are.
+/// Like LaunchKernel::add_loop, for elements that are only moved.
 template <typename... Slots>
 void add_loop(LaunchKernel& kernel, const KernelRequest& request, int64_t elems, const std::string& body,
               Slots... slots) {
   kernel.add_loop(request, elems, body, slots..., moved_type);
 }
 
-/// Where element `i` of the part lies in the whole.
+/// Text for the position of the part's element `i` in the whole.
 std::string place_text(const BlockView& view, const Shape& part) {
   return fmt::format("{}ll + {}", view.offset, offset_text("i", joined_axes(part, view.strides), "ll"));
 }
@@ -30,7 +30,7 @@ std::unique_ptr<graph::Kernel> strided_copy(const KernelRequest& request, const 
   return kernel;
 }
 
-/// `value` as it is stored.
+/// Text for `value` in its stored form.
 std::string stored_text(double value, DType dtype) {
   return fmt::format("Store<{}>::of({})", storage_type(dtype), number_text(value, dtype));
 }
