@@ -56,7 +56,7 @@ void ops::require_held(double number, DType dtype, const char* where) {
               number, dtype_name(dtype), largest_finite(dtype), is_half(dtype) ? "f32" : "f64");
     } else if constexpr (!std::is_same_v<T, bool>) {
       const double cut = std::trunc(number), lowest = static_cast<double>(std::numeric_limits<T>::lowest());
-      // The highest i64 has no double; the next double is 2^63, which is out of range.
+      // No double equals the highest i64, 2^63 - 1; the next one is 2^63, which is out of range.
       const double beyond = std::ldexp(1.0, std::numeric_limits<T>::digits);
       require(cut >= lowest && cut < beyond, ErrorCode::kOutOfRange, where,
               "{} is out of the range of {}; cast the tensor to a dtype that can hold it", number,

@@ -24,8 +24,8 @@ struct IndexAxis {
 std::vector<IndexAxis> joined_axes(std::span<const IndexAxis> axes);
 /// The merged axes of `shape` with `strides`.
 std::vector<IndexAxis> joined_axes(const Shape& shape, const Strides& strides);
-/// An expression for the offset of element `index` of `axes`. `suffix` is the literal suffix of the index's
-/// type; negative strides need "ll".
+/// An expression for the offset of element `index` of `axes`. `suffix`: that of the index's type; negative
+/// strides need "ll".
 std::string offset_text(const std::string& index, const std::vector<IndexAxis>& axes,
                         std::string_view suffix = "u");
 
@@ -43,9 +43,9 @@ std::string_view computed_type(DType dtype);
 /// An unsigned type of that size, for elements that are only moved.
 std::string_view moved_type(DType dtype);
 
-/// `value` as a literal, exact to the bit.
+/// `value`, exact to the bit.
 std::string exact_text(double value);
-/// `value` converted to `dtype`, as a literal of the type of computation.
+/// `value` converted to `dtype`, in the type of computation.
 std::string number_text(double value, DType dtype);
 
 /// The text of a Window (window_text.h). Throws kUnsupported if its numbers exceed 32 bits.

@@ -52,7 +52,7 @@ class Builder {
   Tensor argument(size_t index, cudnnDataType_t type, const Layout& layout) {
     return keep(tensor(static_cast<int64_t>(index) + 1, type, layout), layout);
   }
-  /// Adds a scalar. Call this before adding values that aren't arguments.
+  /// Adds a scalar. Its id comes after the ids of the arguments and before those of the values.
   Tensor scalar(float value) {
     graph_.scalars.push_back(value);
     const Layout one{{1, 1, 1, 1}, {1, 1, 1, 1}};

@@ -102,7 +102,7 @@ class LuFactors {
 
 /// Adds a launch in which each block solves kSides right-hand sides of a matrix, in the memory of the result.
 /// `solve`: text that solves them in `x`, with {m} for the matrix and {columns} for the number of sides.
-/// `order`: "nullptr" or the order of their rows.
+/// `order`: text for a pointer to the order of their rows, or for a null pointer.
 void add_sides(LaunchKernel& kernel, const KernelRequest& request, const Matrices& a, std::string_view places,
                std::string_view order, std::string_view solve) {
   const Matrices b(request.inputs[1].shape);
