@@ -99,9 +99,9 @@ Tensor logit(const Tensor& x);
 Tensor erf(const Tensor& x);
 /// The logarithm of the absolute value of the gamma function, and its derivative (PyTorch's digamma). The
 /// error of `lgamma` is at most 7 ULP, on a device plus an absolute error near its zeros below -2. The error
-/// of `digamma` for x > 0 is at most 8 epsilon, absolute if the result is below 1 and relative otherwise; for
-/// x < 0 the error of pi / tan(pi x) adds to it. `digamma` is -infinity at 0 and the negative integers. Both
-/// are differentiable any number of times.
+/// of `digamma` for x > 0 is at most 8 epsilon, absolute if |digamma(x)| < 1 and relative otherwise; for x <
+/// 0 the error of pi / tan(pi x) adds to it. `digamma` is -infinity at 0 and the negative integers. Both are
+/// differentiable any number of times.
 Tensor lgamma(const Tensor& x);
 Tensor digamma(const Tensor& x);
 Tensor floor(const Tensor& x);
@@ -138,8 +138,8 @@ Tensor full_precision(const Tensor& x);
 
 /// A number is converted to the tensor's dtype. Throws kDtypeMismatch if an integer dtype would drop its
 /// fraction, and kOutOfRange if the dtype can't represent it: if it is outside the range of an integer dtype,
-/// or finite but infinite after conversion. If the number isn't a normal number in f16 or bf16, operators and
-/// comparisons compute in f32 instead and round the result, as in x / 1e5 and x + 1e-8.
+/// or finite but infinite after conversion. If a finite number other than 0 isn't a normal number in f16 or
+/// bf16, operators and comparisons compute in f32 instead and round the result, as in x / 1e5 and x + 1e-8.
 #define ISOCHRON_OPERATOR(symbol, function)                 \
   Tensor operator symbol(const Tensor& a, const Tensor& b); \
   Tensor operator symbol(const Tensor& a, double b);        \

@@ -13,8 +13,8 @@ struct LookupOptions {
   /// The index of the row that pads short sequences: the row gets no gradient, and bags ignore it. A negative
   /// index counts from the end, as in PyTorch.
   std::optional<int64_t> padding_idx = {};
-  /// Makes the table's gradient row-sparse, like PyTorch's option of this name: optimizers then update only
-  /// the rows that a step reads (optim/optimizer.h describes the differences).
+  /// Makes the table's gradient row-sparse, like PyTorch's option of this name: optimizers then need to
+  /// update only the rows that a step reads (optim/optimizer.h describes the differences).
   bool sparse = false;
 };
 

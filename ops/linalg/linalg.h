@@ -35,7 +35,7 @@ Tensor cholesky(const Tensor& x);
 struct TriangularSolveOptions {
   bool lower = true;           // which triangle of `a` is read; the other may hold anything
   bool transpose = false;      // solve a^T x = b
-  bool unit_diagonal = false;  // treat the diagonal as ones; it isn't read
+  bool unit_diagonal = false;  // treat the diagonal as ones, whatever it holds
 };
 /// Solves a x = b for triangular a. a: (..., N, N), b: (..., N, K); leading axes broadcast; result (..., N,
 /// K). Throws if the diagonal contains a 0.

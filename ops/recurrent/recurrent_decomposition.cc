@@ -27,7 +27,7 @@ class Steps {
   int64_t count() const { return count_; }
   /// The time of step number `step`.
   int64_t time(int64_t step) const { return reverse_ ? count_ - 1 - step : step; }
-  /// Row `step`, (N, C), of a tensor (N, T, C); `at_leading`: of a tensor (T, N, C).
+  /// The rows of step `step`, (N, C), of a tensor (N, T, C); `at_leading`: of a tensor (T, N, C).
   Tensor at(const Tensor& sequence, int64_t step) const {
     return reshape(narrow(sequence, 1, time(step), 1), {rows_, sequence.extent(2)});
   }
