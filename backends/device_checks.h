@@ -26,9 +26,9 @@ bool is_device_checked(const graph::OpDef& op);
 /// results may differ by twice the tolerance against the reference. Calls that libraries can compute are
 /// checked both with the libraries' kernels and with the project's own. `selected` can exclude calls. With
 /// `every_way`, each call in one dtype (f32 if the op has it) also runs eagerly, and as a capture that is
-/// replayed; these must give the same numbers. Products also run in TF32. `every_way` requires that `gpu` is
-/// the process' device. An error thrown by a call is a finding, except kDeviceLost, which is rethrown because
-/// no further call can be checked after it.
+/// replayed; these must give the same numbers; and products also run in TF32. `every_way` requires that `gpu`
+/// is the process' device. An error thrown by a call is a finding, except kDeviceLost, which is rethrown
+/// because no further call can be checked after it.
 std::vector<DeviceCheck> check_device(
     const std::shared_ptr<cuda::Gpu>& gpu, const graph::Registry& registry,
     const std::function<bool(const graph::OpDef& op, DType dtype, size_t sample)>& selected = {},

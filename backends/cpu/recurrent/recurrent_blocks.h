@@ -137,7 +137,8 @@ struct RecurrentFunctions {
   /// Packs weights and bias in the layout of RecurrentForward.
   void (*pack)(const RecurrentShape& shape, const RecurrentWeights<const T>& weights, O* packed, T* bias);
   /// Packs the transposed weights as a product's right operand. Its rows are (group, slot, lane); its columns
-  /// are x, then h, in panels of panel_vectors. If the kernel is null, the columns of x are skipped.
+  /// are x, then h, in panels of panel_vectors. If the kernel is null, the columns of x are reserved but not
+  /// written.
   void (*pack_transposed)(const RecurrentShape& shape, const RecurrentWeights<const T>& weights, O* packed);
   /// Adds `count` pairs (d_weights, d_bias) of `backward`, `stride` numbers apart, in order, and unpacks the
   /// sums to `to`.
