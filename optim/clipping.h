@@ -9,9 +9,9 @@
 
 namespace isochron::optim {
 
-/// sqrt(sum of squares of all elements of all tensors), summed in f64; () of their dtype, f32 or f64.
-/// Undefined tensors are ignored. Throws kInvalidArgument if all are undefined, kDtypeMismatch for other or
-/// mixed dtypes.
+/// sqrt(sum of squares of all elements of all tensors), summed in f64. The result is () of the tensors'
+/// dtype, f32 or f64. Undefined tensors are ignored. Throws kInvalidArgument if all are undefined,
+/// kDtypeMismatch for other or mixed dtypes.
 Tensor global_norm(std::span<const Tensor> tensors);
 /// All tensors scaled by max_norm / max(norm, max_norm), so that their global norm is at most max_norm
 /// (Pascanu, Mikolov, Bengio: "On the difficulty of training recurrent neural networks", ICML 2013).

@@ -1,33 +1,34 @@
 // Optimizer: the common base of all optimizers. It owns the slots (learning rate, step count, and the slots
 // that accumulation and loss scaling need) and one set of states per parameter, and turns gradients into one
 // call of an update op (ops/optimizer/optimizer_updates.h). Captured and eager code make the same calls; in
-// captured code the update is in place. Schedules follow the number of all updates; the bias correction of
-// Adam and others follows those of each parameter, so that one that is frozen for a while, or has no
-// gradient, isn't affected by updates that it misses (optim/participation.h).
+// captured code the update is in place. Schedules depend on the number of all updates. The bias correction of
+// Adam and others counts each parameter's own updates, so updates that a parameter misses because it is
+// frozen or has no gradient don't affect it (optim/participation.h).
 //
-// A table of which a step reads only a few rows (nn::Embedding, gather along the first axis,
-// nn::EmbeddingBag) has a row-sparse gradient (ops/indexing/row_updates.h). Only these rows are updated, in
-// place, if
+// If a step reads only a few rows of a table (nn::Embedding, nn::EmbeddingBag, gather along the first axis),
+// the table's gradient is row-sparse (ops/indexing/row_updates.h). Only the rows that were read are updated,
+// in place, in two cases:
 //
-//   - the layer has the option `sparse`: states of other rows don't change, whatever they hold, as in
-//     PyTorch's SparseAdam. SGD without momentum and Adagrad give their usual results. All other optimizers
-//     are lazy: a moment decays and changes the parameter only in steps that read the row. The bias
-//     correction counts all updates of the table. PyTorch's SparseAdam is Adam with epsilon 1e-8, its SGD and
-//     Adagrad are those of optim/optimizers.h in their PyTorch form.
-//   - the result is the same bit for bit: SGD without momentum and Adagrad, without decay of the parameter
-//     and without clipping by norm or scaling by hand, if the table is read once, at no more than half as
-//     many places as it has rows.
+//   - The layer has the option `sparse`. The states of other rows then don't change, whatever they hold, as
+//     in PyTorch's SparseAdam. SGD without momentum and Adagrad give their usual results. All other
+//     optimizers are lazy: a moment decays, and changes the parameter, only in steps that read the row. The
+//     bias correction counts all updates of the table. PyTorch's SparseAdam corresponds to Adam with epsilon
+//     1e-8, its sparse SGD and Adagrad to the optimizers here in their PyTorch form (optim/optimizers.h).
+//   - The result is the same as that of the dense update, bit for bit. This holds for SGD without momentum
+//     and Adagrad, without weight decay of the table, without clipping by norm or scaling by hand, if the
+//     table is read once, at no more than half as many places as it has rows.
 //
-// A captured step then costs the same however many rows the table has; eager updates copy the table.
-// Clipping, loss scaling and groups work on the rows as on any gradient, since both have the same norm.
-// Between `gradients` and `apply` in a capture, clipping by a norm, division by a loss scale and negation
-// keep a gradient row-sparse.
+// The cost of a captured step then doesn't depend on the size of the table; eager updates copy the table.
+// Clipping, loss scaling and parameter groups work as usual, because the rows have the same norm as the dense
+// gradient. In a capture, a gradient stays row-sparse if it is clipped by a norm, divided by a loss scale or
+// negated between `gradients` and `apply`.
 //
-// The dense gradient is needed for a table that is also read in another way (tied weights), gradient
-// accumulation, noise, weight decay of the table, LAMB and Adafactor, and any other change of the gradient by
-// hand (clip, where). In these cases SGD and Adagrad update all rows, with correct results. So does every
-// other optimizer on a layer without `sparse`. On a layer with `sparse` the update could not be lazy, so it
-// throws kUnsupported, except for tied weights, where every row has a gradient.
+// The dense gradient is needed for tables that are also read in another way (tied weights), gradient
+// accumulation, several ranks, noise, weight decay of the table, LAMB and Adafactor, and any other change of
+// the gradient by hand (clip, where). SGD without momentum and Adagrad then update all rows, with correct
+// results, and so does every other optimizer if the layer isn't `sparse`. If the layer is `sparse`, the
+// update could not be lazy, so the optimizer throws kUnsupported. Tied weights are an exception, because
+// every row has a gradient.
 //
 // Averages (ema_decay) and kept gradients cost a pass over the table. Checkpoints hold whole tables and
 // states, so resuming needs nothing else.
@@ -91,14 +92,14 @@ class Optimizer {
   /// Throws kInvalidArgument unless it is finite and >= 0, or if a schedule computes it; kCaptureViolation in
   /// a capture (assign a tensor to the slot instead).
   void set_learning_rate(double learning_rate);
-  /// The learning rate of parameter group number `group` of StepOptions is `factor` times the optimizer's
-  /// from now on. Captured steps are traced anew. The factor isn't part of the state: a program that resumes
-  /// sets it again. Throws kOutOfRange for a group that there isn't, kInvalidArgument unless the factor is
+  /// From now on, the learning rate of parameter group number `group` in StepOptions is `factor` times the
+  /// optimizer's. Captured steps are traced anew. The factor isn't part of the state: a program that resumes
+  /// sets it again. Throws kOutOfRange for a group that doesn't exist, kInvalidArgument unless the factor is
   /// finite and at least 0, kCaptureViolation in a capture.
   void set_learning_rate_factor(size_t group, double factor);
   /// Starting with the next update, the learning rate follows `schedule`, as a function of the number of
-  /// updates done. (A state that is restored later has the rate of the next update, too: the schedule takes
-  /// over behind it.) Captured steps are traced anew. Throws kCaptureViolation in a capture.
+  /// updates done. (A state that is restored later includes the rate of its next update; the schedule applies
+  /// after that update.) Captured steps are traced anew. Throws kCaptureViolation in a capture.
   void set_schedule(Schedule schedule);
   /// f64 ().
   const Variable& learning_rate_slot() const { return learning_rate_; }
@@ -114,15 +115,16 @@ class Optimizer {
   /// Makes the next micro-batch the last of its group, however few the group has. Used at the end of an
   /// epoch. Takes effect in captured steps without a new capture. Throws kCaptureViolation in a capture.
   void flush_next();
-  /// Starts the next update from nothing: forgets the micro-batches that an unfinished one has had, and
-  /// `flush_next`. Throws kCaptureViolation in a capture.
+  /// Discards the micro-batches of an unfinished update and a pending `flush_next`, so that the next update
+  /// starts from nothing. Throws kCaptureViolation in a capture.
   void drop_micro_batches();
   /// Takes part in an update for which this rank has no micro-batch left but other ranks do: like `apply`
   /// with zero gradients of zero rows. It is meant to be captured; call the captured function after
   /// `flush_next`.
   void apply_nothing(std::span<const Variable> parameters);
 
-  /// What the constructor was given, by name, for comparison with the run that a run resumes.
+  /// The constructor's arguments, by name. A resumed run compares them with those of the run that it
+  /// continues.
   std::vector<std::pair<std::string, std::string>> choices() const;
   /// A description for comparisons between ranks, one line per item: rule, options, and the parameters that
   /// have states.
@@ -135,7 +137,8 @@ class Optimizer {
     return *options_.group;
   }
 
-  /// loss x the loss scale: differentiate this if you call `apply` yourself. `loss` itself without scaling.
+  /// The loss multiplied by the loss scale; without loss scaling, `loss` itself. Differentiate this if you
+  /// call `apply` yourself.
   Tensor scaled(const Tensor& loss) const;
   /// Whether the optimizer scales the loss (StepOptions::loss_scale).
   bool scales_loss() const { return options_.loss_scale.initial > 0; }
@@ -191,8 +194,8 @@ class Optimizer {
   /// Whether the rule reads the count of a parameter's own updates.
   bool counts_missed() const;
   bool distributed() const { return options_.group->size() > 1; }
-  /// Whether gradients are those of the sum over a micro-batch's rows, which is divided by the number of all
-  /// rows at the end.
+  /// Whether gradients are those of the loss summed over a micro-batch's rows. The total gradient is divided
+  /// by the number of all rows at the end.
   bool sums_rows() const { return accumulates() || distributed(); }
   /// How many sums of all gradients the optimizer keeps.
   size_t sums() const;
@@ -244,7 +247,7 @@ class Optimizer {
   graph::Setting prepared_{0};       // the number of `entries_`
   WeightDecay weight_decay_;
   StepOptions options_;
-  std::vector<double> first_factors_;  // of the parameter groups, if they have changed since
+  std::vector<double> first_factors_;  // of the parameter groups; empty if none was ever changed
   Variable learning_rate_;
   Variable step_;
   Variable phase_;          // i64 (), defined if micro-batches are accumulated, like the next two
@@ -257,8 +260,8 @@ class Optimizer {
   std::optional<Participation> participation_;  // of `entries_`, if their counts or micro-batches matter
 };
 
-/// While it lives, every parameter of the optimizer holds its average (StepOptions::ema_decay), and the
-/// average holds the parameter. For evaluating, predicting or saving weights; a step during this time throws
+/// During its lifetime, every parameter of the optimizer holds its average (StepOptions::ema_decay), and the
+/// average holds the parameter. Use it to evaluate, predict or save weights; a step during this time throws
 /// kInvalidArgument and changes nothing. Captured functions see the swapped contents without a new capture;
 /// on the CPU the swap allocates nothing. Throws kInvalidArgument if no averages are kept or others live,
 /// kCaptureViolation in a capture.
@@ -268,13 +271,14 @@ class AveragedWeights {
   ~AveragedWeights();
   AveragedWeights(const AveragedWeights&) = delete;
   AveragedWeights& operator=(const AveragedWeights&) = delete;
-  /// Ends the exchange with the averages in the parameters; the optimizer's averages are the same then.
+  /// Ends the exchange now: the parameters keep the averages, and the optimizer's averages get the same
+  /// content.
   void keep();
 
  private:
   void exchange();
   std::vector<std::pair<Variable, Variable>> pairs_;
-  graph::Setting live_;  // of the optimizer: how many of these live
+  graph::Setting live_;  // the optimizer's number of live AveragedWeights
   bool kept_ = false;
 };
 

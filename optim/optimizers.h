@@ -159,9 +159,10 @@ struct RAdamOptions {
   WeightDecay weight_decay = {};
   StepOptions step = {};
 };
-/// Adam whose learning rate grows as the second moment becomes certain, so that no warm-up is needed; as
-/// PyTorch defines it, until then (with the usual beta_2: in the first five steps) momentum alone (Liu et
-/// al.: "On the Variance of the Adaptive Learning Rate and Beyond", ICLR 2020). States: two.
+/// Rectified Adam, as PyTorch defines it (Liu et al.: "On the Variance of the Adaptive Learning Rate and
+/// Beyond", ICLR 2020). The learning rate grows as the estimate of the second moment becomes reliable, so
+/// that no warm-up is needed. Before that (with the default beta_2, in the first five steps) it uses momentum
+/// alone. States: two.
 class RAdam : public Optimizer {
  public:
   explicit RAdam(const RAdamOptions& options = {});
@@ -185,8 +186,8 @@ struct RpropOptions {
   /// changes the steps of an element that has been updated once, as in PyTorch. But a learning rate of 0
   /// leaves parameters and states as they are.
   Schedule learning_rate = 0.01;
-  /// Factors of an element's step size where its gradient's sign turns, and where it stays;
-  /// 0 < eta_minus < 1 < eta_plus.
+  /// An element's step size is multiplied by eta_minus if its gradient changes sign, and by eta_plus if the
+  /// sign stays; 0 < eta_minus < 1 < eta_plus.
   double eta_minus = 0.5;
   double eta_plus = 1.2;
   /// The limits of step sizes; 0 < min_step <= max_step.
@@ -195,8 +196,9 @@ struct RpropOptions {
   WeightDecay weight_decay = {};
   StepOptions step = {};
 };
-/// Steps by the sign of the gradient alone, of a size that each element learns, as PyTorch defines it. For
-/// gradients of the whole data set: the noise of small batches turns signs. States: two.
+/// Resilient backpropagation, as PyTorch defines it: a step depends only on the gradient's sign, and each
+/// element adapts its own step size. Use it with gradients of the whole data set, because the noise of small
+/// batches flips signs. States: two.
 class Rprop : public Optimizer {
  public:
   explicit Rprop(const RpropOptions& options = {});
@@ -249,10 +251,10 @@ struct MuonOptions {
   WeightDecay weight_decay = {.rate = 0.1};
   StepOptions step = {};
 };
-/// Muon, as PyTorch defines it, but in f32 or f64 throughout: momentum whose matrix is made approximately
-/// semi-orthogonal. It is for parameters with two or more axes, treated as matrices: the last axis (outputs)
-/// by all other axes merged. `apply` throws kShapeMismatch for vectors; use another optimizer for these
-/// (biases, and usually embeddings and the last layer). States: one.
+/// Muon, as PyTorch defines it, but in f32 or f64 throughout: the momentum, as a matrix, is made
+/// approximately semi-orthogonal. It is for parameters with two or more axes, treated as matrices: the last
+/// axis (outputs) by all other axes merged. `apply` throws kShapeMismatch for vectors; use another optimizer
+/// for these (biases, and usually embeddings and the last layer). States: one.
 class Muon : public Optimizer {
  public:
   explicit Muon(const MuonOptions& options = {});

@@ -10,7 +10,7 @@ namespace {
 /// Which pixels of an axis make up each one of the result.
 struct Taps {
   const float* weights;   // (to, most)
-  const int64_t* begins;  // (to + 1) pairs: first, count
+  const int64_t* begins;  // (to) pairs: first, count
   size_t most;            // taps of one pixel
 };
 

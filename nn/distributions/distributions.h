@@ -1,15 +1,16 @@
 // Probability distributions with learned parameters: for variational autoencoders, policies, likelihoods.
 //
-// Parameters are f32 or f64 tensors of one dtype; those of one distribution broadcast to its shape, and each
-// element is a distribution of its own, except for Categorical and Dirichlet, whose last axis is one. Their
-// ranges aren't checked: a standard deviation of -1 gives NaN. Constructors throw kDtypeMismatch,
-// kShapeMismatch.
+// A distribution's parameters are f32 or f64 tensors of one dtype, which broadcast to the distribution's
+// shape. Each element is a separate distribution; for Categorical and Dirichlet, each row of the last axis is
+// one. Ranges of parameters aren't checked: a standard deviation of -1 gives NaN. Constructors throw
+// kDtypeMismatch, kShapeMismatch.
 //
-// `sample(leading)` draws (leading..., shape...). Where it says "reparameterized", gradients flow through the
-// draw to the parameters (Kingma and Welling 2014); elsewhere there is none. `log_prob(x)` is the logarithm
-// of the density or probability of x, which broadcasts to the shape; outside the distribution's range it
-// isn't defined. Sum it over the axes of one event: sum(normal.log_prob(x), {-1}). All work in captured
-// functions, where each replay draws anew.
+// `sample(leading)` draws a tensor of shape (leading..., shape...). If a class says that its samples are
+// reparameterized, gradients flow through them to the parameters (Kingma and Welling 2014); other samples
+// have no gradient. `log_prob(x)` is the logarithm of the density or probability of x, which broadcasts to
+// the distribution's shape; outside the distribution's range the result is undefined. For an event with
+// several elements, sum over its axes: sum(normal.log_prob(x), {-1}). All distributions work in captured
+// functions; each replay draws new samples.
 #pragma once
 
 #include "isochron/core/tensor/tensor.h"
@@ -33,7 +34,8 @@ class Normal {
   Tensor mean_, stddev_;
 };
 
-/// Of tanh(u), u normal: actions in (-1, 1), as in soft actor-critic (Haarnoja et al. 2018).
+/// The distribution of tanh(u) for a normal u: actions in (-1, 1), as in soft actor-critic (Haarnoja et al.
+/// 2018).
 class TanhNormal {
  public:
   TanhNormal(Tensor mean, Tensor stddev) : normal_(std::move(mean), std::move(stddev)) {}
@@ -42,7 +44,7 @@ class TanhNormal {
     Tensor log_prob;  // of the action, exact also where tanh rounds to 1
   };
   Draw sample(const Shape& leading = {}, random::Generator& generator = random::default_generator()) const;
-  /// Of actions in (-1, 1); inexact near the ends, where `sample` should give it.
+  /// The log-probability of actions in (-1, 1). It is inexact near the ends; use Draw::log_prob for samples.
   Tensor log_prob(const Tensor& action) const;
 
  private:
@@ -88,14 +90,14 @@ class Bernoulli {
   Tensor logits_;
 };
 
-/// A class of the last axis with the probabilities softmax(logits). Samples are i64; logits (..., C), samples
-/// and entropy (...). Logits of -infinity rule classes out.
+/// One of C classes, with the probabilities softmax(logits) over the last axis. logits: (..., C); samples
+/// (i64) and entropy: (...). A logit of -infinity excludes its class.
 class Categorical {
  public:
   explicit Categorical(Tensor logits);
   Tensor sample(const Shape& leading = {}, random::Generator& generator = random::default_generator()) const;
-  /// x: i32 or i64 of the shape of samples without `leading`. Throws kOutOfRange when it runs on another
-  /// class.
+  /// x: i32 or i64, with the shape of samples without `leading`. Throws kOutOfRange, when it runs, for a
+  /// class that doesn't exist.
   Tensor log_prob(const Tensor& x) const;
   Tensor entropy() const;
   const Tensor& logits() const { return logits_; }
@@ -128,7 +130,8 @@ class Beta {
   Tensor a_, b_;
 };
 
-/// Over vectors of shares, which add up to 1: concentration (..., K), x (..., K), log_prob and entropy (...).
+/// A distribution over vectors of shares that add up to 1. concentration, x: (..., K); log_prob and entropy:
+/// (...).
 class Dirichlet {
  public:
   explicit Dirichlet(Tensor concentration);

@@ -23,8 +23,8 @@ class MultiHeadAttention : public Module {
   /// Throws kInvalidArgument unless heads divide width and key_value_heads divide heads.
   MultiHeadAttention(int64_t width, int64_t heads, MultiHeadAttentionOptions options = {});
   Tensor forward(const Tensor& x) override { return forward(x, Tensor()); }
-  /// `mask`: (N, T) bool, false at padding positions, which no query attends to; or of three or four axes, as
-  /// AttentionOptions::mask, such as (1, T, T); may be undefined.
+  /// `mask`: either (N, T) bool, false at padding positions, which no query attends to; or a mask with three
+  /// or four axes like AttentionOptions::mask, such as (1, T, T). May be undefined.
   Tensor forward(const Tensor& x, const Tensor& mask) override;
   /// With a key mask and a mask of three or four axes; each may be undefined.
   Tensor forward(const Tensor& x, const Tensor& key_mask, const Tensor& mask) override;
@@ -32,7 +32,8 @@ class MultiHeadAttention : public Module {
   Tensor attend(const Tensor& x, const Tensor& mask) { return (*this)(x, mask); }
   void members(Members& list) override { list("query_key_value", query_key_value_)("output", output_); }
   std::string_view kind() const override { return "multi_head_attention"; }
-  /// Of the projections: of all heads of queries, of all heads of keys (or values), and of one head.
+  /// The widths of the projections: of all query heads together, of all key (or value) heads together, and of
+  /// one head.
   int64_t query_width() const { return width_; }
   int64_t key_width() const { return width_ / heads_ * key_heads_; }
   int64_t head_width() const { return width_ / heads_; }
@@ -43,8 +44,8 @@ class MultiHeadAttention : public Module {
   Dense query_key_value_, output_;
 };
 
-/// Attention of one sequence to another, as of a decoder to its encoder. x: (N, T, width), memory: (N, S, any
-/// width); result (N, T, width).
+/// Attention from one sequence to another, as from a decoder to its encoder. x: (N, T, width), memory: (N, S,
+/// any width); result (N, T, width).
 class CrossAttention : public Module {
  public:
   /// Throws as MultiHeadAttention.
@@ -52,8 +53,8 @@ class CrossAttention : public Module {
   /// Attends from x to x itself.
   Tensor forward(const Tensor& x) override { return forward(x, x, Tensor()); }
   Tensor forward(const Tensor& x, const Tensor& memory) override { return forward(x, memory, Tensor()); }
-  /// `mask`: (N, S) bool, false at padding positions of the memory; or of three or four axes, as
-  /// AttentionOptions::mask; may be undefined.
+  /// `mask`: either (N, S) bool, false at padding positions of the memory; or a mask with three or four axes
+  /// like AttentionOptions::mask. May be undefined.
   Tensor forward(const Tensor& x, const Tensor& memory, const Tensor& mask) override;
   /// With a key mask and a mask of three or four axes; each may be undefined.
   Tensor forward(const Tensor& x, const Tensor& memory, const Tensor& key_mask, const Tensor& mask) override;
@@ -63,7 +64,8 @@ class CrossAttention : public Module {
   }
   void members(Members& list) override { list("query", query_)("key_value", key_value_)("output", output_); }
   std::string_view kind() const override { return "cross_attention"; }
-  /// Of the projections: of all heads of queries, of all heads of keys (or values), and of one head.
+  /// The widths of the projections: of all query heads together, of all key (or value) heads together, and of
+  /// one head.
   int64_t query_width() const { return width_; }
   int64_t key_width() const { return width_ / heads_ * key_heads_; }
   int64_t head_width() const { return width_ / heads_; }

@@ -62,7 +62,7 @@ class Dropout : public Module {
   double rate_;
 };
 
-/// In training, each channel of a sample, the last axis, is 0 everywhere with probability `rate`, and
+/// In training, each channel (last axis) of a sample is 0 everywhere with probability `rate`, and
 /// x / (1 - rate) otherwise (Tompson et al. 2015; PyTorch's Dropout1d to 3d). x: (N, spatial..., C). Outside
 /// training, returns x.
 class SpatialDropout : public Module {

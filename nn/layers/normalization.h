@@ -33,14 +33,14 @@ struct BatchNormOptions {
 /// with them. Inference uses the moving averages. A frozen layer (set_trainable(false)) uses them in training
 /// too and doesn't update them, as in Keras. x: (N, ..., C). Rows are not independent: don't pad a batch.
 ///
-/// With several ranks, each normalizes by the moments of its own batch and updates its own moving averages,
-/// of which Trainer::fit takes the mean (train/loop/trainer.h). If synchronized, all ranks must run the
-/// forward pass equally often, so a hand-written loop must give each rank the same number of batches.
-/// Inference and frozen layers exchange nothing. A layer sees the gradient of the sum of all ranks' losses.
-/// Optimizer::minimize uses losses summed over rows for this. If batches differ in their number of rows, the
-/// gradients passed to Optimizer::apply must also be those of such a sum, divided by this rank's rows.
-/// Synchronized layers run on the CPU only, in f32 and f64. 16-bit floats are computed in f32, the dtype of
-/// their averages.
+/// With several ranks, each rank normalizes by the moments of its own batch and updates its own moving
+/// averages. Trainer::fit replaces these by their mean over the ranks (train/loop/trainer.h). If
+/// synchronized, all ranks must run the forward pass equally often, so a hand-written loop must give each
+/// rank the same number of batches. Inference and frozen layers exchange nothing. The backward pass of a
+/// synchronized layer computes the gradient of the sum of all ranks' losses. Optimizer::minimize therefore
+/// differentiates losses summed over rows. If you call Optimizer::apply and batches differ in their number of
+/// rows, also differentiate such a sum, and divide the gradients by this rank's rows. Synchronized layers run
+/// on the CPU only, in f32 and f64. 16-bit floats are computed in f32, the dtype of their averages.
 class BatchNorm : public Module {
  public:
   /// Throws kInvalidArgument unless momentum lies in [0, 1] and epsilon >= 0.
@@ -105,8 +105,8 @@ class GroupNorm : public Module {
 
 struct InstanceNormOptions {
   double epsilon = 1e-5;
-  /// Whether the layer has gamma and beta, one number per channel each. Without them, the default as in
-  /// PyTorch, the layer has no parameters.
+  /// Whether the layer has gamma and beta, with one number per channel each. By default, as in PyTorch, it
+  /// has neither and so no parameters.
   bool affine = false;
 };
 /// Normalizes each channel of each sample to mean 0 and variance 1 over its positions (Ulyanov, Vedaldi,

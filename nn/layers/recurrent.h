@@ -45,7 +45,7 @@ struct RecurrentInputs {
 
 struct RecurrentResult {
   Tensor sequence;        // (N, T, D) of the last layer, directions merged; 0 beyond a row's length
-  Tensor last;            // (N, D): its final h, directions merged
+  Tensor last;            // (N, D): final h of the last layer, directions merged
   std::vector<Tensor> h;  // final states (N, H), ordered as RecurrentInputs::h
   std::vector<Tensor> c;  // LSTM only
 };
@@ -84,7 +84,7 @@ class Recurrent : public Module {
   /// Runs one direction of one layer, directions_[index], and appends its final state to `result`.
   Tensor run_direction(size_t index, const Tensor& x, const RecurrentInputs& inputs, RecurrentResult& result);
   Tensor merge(const std::vector<Tensor>& parts) const;
-  /// The states that `stacked` holds; none where it is undefined.
+  /// The states in `stacked`; none if it is undefined.
   std::vector<Tensor> states(const Tensor& stacked) const;
 
   int64_t gates_;  // 4: LSTM, 3: GRU

@@ -12,7 +12,7 @@ namespace isochron::nn {
 /// How the results of several classes are combined into one number.
 enum class Average {
   kMacro,     // the mean over the classes that occurred in targets or predictions, as in scikit-learn
-  kMicro,     // of the counts of all classes together
+  kMicro,     // computed from the counts of all classes together
   kWeighted,  // the mean over classes, weighted by how often they occurred in the targets
 };
 

@@ -28,10 +28,10 @@ struct CtcOptions {
 /// lengths are ignored, whatever they are. An input length above T counts as T, a negative one as 0. A label
 /// length above L or below 0 has no alignment.
 ///
-/// The gradient is that of the formula. PyTorch's differs by e^log_probabilities, but once it has passed back
-/// through the log_softmax it is the same. Time and memory grow with N T (C + L). Throws kShapeMismatch,
-/// kDtypeMismatch, kInvalidArgument for a blank outside [0, C), and, when it runs, kOutOfRange for a label
-/// outside [0, C).
+/// The gradient is the derivative of the formula. PyTorch's gradient differs from it by e^log_probabilities;
+/// after the backward pass of the log_softmax, both are the same. Time and memory grow with N T (C + L).
+/// Throws kShapeMismatch, kDtypeMismatch, kInvalidArgument for a blank outside [0, C), and, when it runs,
+/// kOutOfRange for a label outside [0, C).
 Tensor ctc_loss(const Tensor& log_probabilities, const Tensor& labels, const Tensor& input_lengths,
                 const Tensor& label_lengths, const CtcOptions& options = {});
 

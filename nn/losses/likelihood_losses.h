@@ -19,7 +19,8 @@ struct PoissonNllOptions {
   double eps = 1e-8;
   Reduction per_sample = Reduction::kMean;  // as in LossOptions
 };
-/// prediction, target: (N, ...). An element's loss is e^x - t x of logarithms, x - t log(x + eps) of counts.
+/// prediction, target: (N, ...). An element's loss is e^x - t x if predictions are logarithms, or
+/// x - t log(x + eps) if they are counts.
 Tensor poisson_nll(const Tensor& prediction, const Tensor& target, const PoissonNllOptions& options = {});
 
 /// Keras's poisson, x - t log(x + 1e-7): poisson_nll of counts with another eps.

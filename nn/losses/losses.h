@@ -42,9 +42,9 @@ struct LossOptions {
 /// kWeightedMean without weights or as `per_sample`.
 Tensor reduce_losses(const Tensor& losses, const LossOptions& options);
 
-/// prediction, target: (N, ...); an element's loss is e^2, |e|, and
-/// |e| <= delta ? e^2 / 2 : delta (|e| - delta / 2), where e = prediction - target. Throw kShapeMismatch,
-/// kDtypeMismatch.
+/// prediction, target: (N, ...). With e = prediction - target, an element's loss is e^2 (mean_squared_error),
+/// |e| (mean_absolute_error), or |e| <= delta ? e^2 / 2 : delta (|e| - delta / 2) (huber). Throw
+/// kShapeMismatch, kDtypeMismatch.
 Tensor mean_squared_error(const Tensor& prediction, const Tensor& target, const LossOptions& options = {});
 Tensor mean_absolute_error(const Tensor& prediction, const Tensor& target, const LossOptions& options = {});
 /// Throws kInvalidArgument unless delta > 0.
@@ -61,9 +61,10 @@ Tensor cosine_similarity_loss(const Tensor& prediction, const Tensor& target,
                               const LossOptions& options = {});
 
 /// Kullback-Leibler divergence of the target distribution from the prediction's, sum t log(t / p) over the
-/// last axis. From probabilities: Keras's definition, both clipped to [1e-7, 1]. From logits, p being their
-/// softmax: PyTorch's kl_div of log_softmax(logits), where 0 log 0 is 0 and nothing is clipped; its
-/// "batchmean" is kMean for (N, C).
+/// last axis. `kl_divergence` follows Keras and clips both distributions to [1e-7, 1]. In
+/// `kl_divergence_from_logits`, p is the softmax of the logits; it is PyTorch's kl_div of
+/// log_softmax(logits), where 0 log 0 is 0 and nothing is clipped. PyTorch's reduction "batchmean" is kMean
+/// for (N, C).
 Tensor kl_divergence(const Tensor& probabilities, const Tensor& targets, const LossOptions& options = {});
 Tensor kl_divergence_from_logits(const Tensor& logits, const Tensor& targets,
                                  const LossOptions& options = {});
@@ -72,8 +73,8 @@ Tensor kl_divergence_from_logits(const Tensor& logits, const Tensor& targets,
 // elements) are reduced as those above.
 
 /// With targets t as distributions (one-hot for labels) and class weights w, a row's loss is
-/// -sum w_c t'_c log p_c, t' = (1 - label_smoothing) t + label_smoothing / C: the definition of PyTorch, and
-/// that of Keras where it has the option.
+/// -sum w_c t'_c log p_c, t' = (1 - label_smoothing) t + label_smoothing / C: PyTorch's definition, and
+/// Keras's for the options that it has.
 struct CrossEntropyOptions {
   Reduction reduction = Reduction::kMean;
   Tensor sample_weights = {};  // as in LossOptions
@@ -82,10 +83,10 @@ struct CrossEntropyOptions {
   /// (C), of the predictions' dtype. kMean divides by the number of rows, as Keras does; kWeightedMean by the
   /// sum of the rows' weights (times the samples'), as PyTorch does for labels: w_label, or sum w_c t_c.
   Tensor class_weights = {};
-  /// Rows with this label, often -100 or a padding token, have loss 0 and, if their predictions are finite,
-  /// gradient 0, and don't count: kMean divides by the number of the remaining rows, kWeightedMean by their
-  /// weights; the result is 0 if no rows remain. Only for losses that take labels. If the losses of a sample
-  /// are summed (per_sample), kMean divides by the number of samples.
+  /// Rows with this label, often -100 or a padding token, don't count. Their loss is 0, and their gradient is
+  /// 0 if their predictions are finite. kMean divides by the number of the remaining rows, kWeightedMean by
+  /// the sum of their weights; if no rows remain, the result is 0. Only for losses that take labels. If the
+  /// losses of a sample are summed (per_sample), kMean divides by the number of samples.
   std::optional<int64_t> ignore_index = {};
   Reduction per_sample = Reduction::kMean;  // as in LossOptions
 };

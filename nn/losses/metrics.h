@@ -29,8 +29,8 @@ class Metric {
   /// Resets the state. Captured steps keep using the same addresses.
   void reset();
   const std::vector<Variable>& state() const { return state_; }
-  /// Whether the state over two sets of samples is the sum of their states. Several ranks merge such states
-  /// by adding them.
+  /// Whether the state for two sets of samples together is the sum of the states for each set. Several ranks
+  /// merge such states by adding them.
   virtual bool adds_up() const { return true; }
 
  protected:
@@ -49,7 +49,7 @@ class Metric {
   std::vector<Variable> state_;  // f64
 };
 
-/// Sample weights (N) in f64 as (N, 1, ...) for elements of `shape`, (N, ...); all 1 where undefined. Throws
+/// Sample weights (N) in f64 as (N, 1, ...) for elements of `shape`, (N, ...); all 1 if undefined. Throws
 /// kShapeMismatch naming `metric`.
 Tensor weight_column(const Tensor& sample_weights, const Shape& shape, std::string_view metric);
 
@@ -61,7 +61,7 @@ class MeanMetric : public Metric {
  protected:
   enum class Finish { kMean, kRootOfMean };
   explicit MeanMetric(Finish finish = Finish::kMean);
-  /// Adds `values` of any shape, (N, ...) where weights are given. Throws kShapeMismatch.
+  /// Adds `values` of any shape; of shape (N, ...) if weights are given. Throws kShapeMismatch.
   void add(const Tensor& values, const Tensor& sample_weights);
   /// Adds values that each have a weight, of the same shape.
   void add_weighted(const Tensor& values, const Tensor& weights);

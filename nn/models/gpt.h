@@ -72,7 +72,7 @@ struct GenerateOptions {
   std::optional<uint64_t> seed = {};
 };
 /// Continues `prompt` (not empty) by `count` tokens and returns the new tokens. The model sees the last
-/// `context` tokens. One captured function serves any number of them, on the device of the parameters. Throws
+/// `context` tokens. One captured function computes any number of tokens, on the parameters' device. Throws
 /// kInvalidArgument, kOutOfRange for tokens outside the vocabulary, kNotANumber if the model computes NaN.
 std::vector<int64_t> generate(Gpt& model, std::span<const int64_t> prompt,
                               const GenerateOptions& options = {});

@@ -12,7 +12,7 @@ enum class Activation : uint8_t {
   kNone,
   kRelu,
   kRelu6,
-  kLeakyRelu,  // slope 0.3 below 0, as Keras's
+  kLeakyRelu,  // slope 0.3 below 0, as in Keras
   kElu,
   kSelu,
   kGelu,      // exact

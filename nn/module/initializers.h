@@ -18,8 +18,8 @@
 
 namespace isochron::nn {
 
-/// The elements of a parameter, row-major. They are drawn in pieces, so that a parameter of any size needs
-/// no other memory while it is built.
+/// Draws the elements of a parameter in row-major order. They are drawn in pieces, so that building a
+/// parameter of any size needs no additional memory.
 class Initializer {
  public:
   /// Writes the next elements.
@@ -32,8 +32,8 @@ class Initializer {
       : Initializer(in_pieces([all = std::move(all)](const Shape& shape, Rng& rng) {
           return pieces_of(all(shape, rng), shape);
         })) {}
-  /// From a function that returns what draws the elements of a parameter of `shape`, in the order in which
-  /// they are stored. `rng` outlives it.
+  /// `begin` returns a function that draws the elements of a parameter of `shape` in the order in which they
+  /// are stored. `rng` outlives that function.
   static Initializer in_pieces(std::function<Draw(const Shape& shape, Rng& rng)> begin);
 
   Draw begin(const Shape& shape, Rng& rng) const { return begin_(shape, rng); }

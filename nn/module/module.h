@@ -122,9 +122,8 @@ class Module {
 
   /// Runs `forward` under this module's name, which its nodes then carry. An error names the path of the
   /// innermost module that it was thrown in, "[encoder/dense_1/matmul] ...". The first input must be defined;
-  /// `forward` decides what later undefined inputs mean. A notice (core/telemetry/log.h) names, once, a
-  /// module with variables that another one calls but doesn't list among its members. Throws
-  /// kInvalidArgument.
+  /// `forward` decides what an undefined later input means. If a module calls a module with variables that it
+  /// doesn't list among its members, a notice (core/telemetry/log.h) says so once. Throws kInvalidArgument.
   Tensor operator()(const Tensor& x) { return (*this)(std::span(&x, 1)); }
   template <std::convertible_to<Tensor>... Others>
   Tensor operator()(const Tensor& a, const Tensor& b, const Others&... others) {
@@ -192,14 +191,14 @@ class Module {
  private:
   friend class Members;
   void require_here() const;
-  /// Gives all members below this module their paths. A variable whose name is that in the list, or its
-  /// previous path, is renamed to its path; one with another name keeps it. Members that another module has
-  /// named keep their names. `before` is this module's previous path.
+  /// Gives all members below this module their paths. A variable that is still named as in the list, or by
+  /// its previous path, is renamed to its new path; a variable with any other name keeps it. Members that
+  /// another module has named keep their names. `before` is this module's previous path.
   void name_members(const std::string& before);
   /// Throws if a child was called in the capture with serial number `capture` without `enter` of this module.
   void require_entered(uint64_t capture);
-  /// At the end of this module's first call within another one's that doesn't list it: reports that, if this
-  /// module has variables.
+  /// Called at the end of this module's first call inside a module that doesn't list it. Emits a notice if
+  /// this module has variables.
   void tell_if_unlisted();
   NamedVariables named_variables(std::initializer_list<Members::Role> roles);
 
@@ -215,8 +214,8 @@ class Module {
 
 /// Whether layers such as Dropout are in training mode. True by default, so that a hand-written step trains;
 /// evaluate under `nn::TrainingScope scope(false);`. The mode belongs to the thread: a thread that serves a
-/// model needs a scope of its own, also if it was started under one. A captured function whose trace has
-/// asked for the mode keeps a plan for each; which one it replays depends on the thread that calls it.
+/// model needs a scope of its own, also if it was started under one. If the trace of a captured function
+/// reads the mode, the function keeps a plan for each mode and replays the one for the calling thread's mode.
 bool training();
 class TrainingScope {
  public:

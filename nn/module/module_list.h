@@ -53,7 +53,7 @@ class ModuleList : public Module {
   /// Throws kOutOfRange.
   Module& operator[](size_t index);
 
-  /// Over Module&.
+  /// Iterates over Module&.
   class Iterator {
    public:
     using difference_type = std::ptrdiff_t;

@@ -1,4 +1,4 @@
-// The weights of one module given to another one of the same structure: target networks, teachers, copies.
+// Copies the weights of a module to another one with the same structure: target networks, teachers, copies.
 #pragma once
 
 #include "isochron/nn/module/module.h"

@@ -27,11 +27,12 @@ struct WeightRule {
       std::function<std::vector<Tensor>(const Module& layer, const std::vector<Tensor>& tensors)>;
 
   std::string kind;  // Module::kind() of the layer
-  /// The layer's names for them; a child's tensors as paths: "output/kernel". "#" stands for any number, the
-  /// same number in all names of the rule. In `theirs`, "@" stands for the name that a Sequential gives to
-  /// the layer. Empty: the tensors of `theirs` have no counterpart here and are skipped when read.
+  /// The layer's names for the tensors; a child's tensors are named by paths: "output/kernel". "#" stands for
+  /// any number, the same number in all names of the rule. In `theirs`, "@" stands for the name that a
+  /// Sequential gives to the layer. Empty: the tensors of `theirs` have no counterpart here and are skipped
+  /// when read.
   std::vector<std::string> ours;
-  std::vector<std::string> theirs;  // names below the layer's own; none: ours alone, left out
+  std::vector<std::string> theirs;  // names below the layer's own; empty: `ours` are left out there
   Conversion to_theirs;
   Conversion to_ours;
   /// Whether the rule applies to these tensors; if empty, it applies to all.
