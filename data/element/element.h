@@ -30,7 +30,7 @@ TensorSpec spec_of(DType dtype, std::initializer_list<int64_t> extents);
 /// once in the process, at most kMaxElementNames different ones.
 class Element {
  public:
-  Element() {}  // not "= default": that would zero the fields, which are made one at a time
+  Element() {}  // not "= default", which would zero the storage of the fields
   Element(const Element& other) {
     for (; size_ < other.size_; ++size_) std::construct_at(field(size_), *other.field(size_));
   }
@@ -88,7 +88,7 @@ class Element {
     return index;
   }
   [[noreturn]] void throw_out_of_range(int index) const;
-  /// Into an empty element.
+  /// Moves the fields of `other` into this element, which must be empty.
   void take(Element& other) noexcept {
     for (int i = 0; i < other.size_; ++i) {
       std::construct_at(field(i), std::move(*other.field(i)));
@@ -100,7 +100,7 @@ class Element {
     while (size_ > 0) std::destroy_at(field(--size_));
   }
 
-  /// Of the room for fields, the first size_ are made.
+  /// Storage for kMaxElementTensors fields; only the first `size_` are constructed.
   alignas(Field) std::byte fields_[kMaxElementTensors * sizeof(Field)];
   int size_ = 0;
 };

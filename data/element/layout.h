@@ -17,7 +17,7 @@ struct Layout {
   bool matches(const Element& element) const;
   /// Whether no extent varies.
   bool fixed() const;
-  /// Of a fixed layout. Throws kOverflow.
+  /// The bytes of an element, for a fixed layout. Throws kOverflow.
   size_t size_bytes() const;
   std::string str() const;
 

@@ -14,9 +14,10 @@
 
 namespace isochron::data {
 
-/// A quarter of the memory that was free at the first call (within the limits of the control group), unless
-/// `set_memory_budget` or the environment variable ISOCHRON_MEMORY_BUDGET (bytes, or like 512MB and 8GiB)
-/// sets another value. Throws kInvalidArgument if the variable has any other form.
+/// The budget. By default, it is a quarter of the memory that was free at the first call (within the limits
+/// of the control group). `set_memory_budget` or the environment variable ISOCHRON_MEMORY_BUDGET (a number of
+/// bytes, or a size such as 512MB or 8GiB) sets another value. Throws kInvalidArgument if the variable has
+/// any other form.
 size_t memory_budget_bytes();
 /// Sets the budget from now on; memory held already stays. A pipeline or reader that would exceed the budget
 /// throws kOutOfMemory.

@@ -36,7 +36,7 @@ class StateReader {
     std::memcpy(&value, take(sizeof(value)).data(), sizeof(value));
     return value;
   }
-  /// A number in [least, most]. Throws kBadFormat as everything here.
+  /// A number in [least, most]. Throws kBadFormat, like all functions of this class.
   int64_t get_between(int64_t least, int64_t most, std::string_view what) {
     const auto value = static_cast<int64_t>(get());
     if (value < least || value > most) refuse(what);

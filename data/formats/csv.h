@@ -20,16 +20,17 @@ struct CsvOptions {
   bool header = false;  // the first row names the columns
   char separator = ',';
   MissingValue missing = MissingValue::kError;
-  /// Texts that mean "no value" as an empty field does, such as "NA" or "?".
+  /// Texts that mean "no value", like an empty field, such as "NA" or "?".
   std::vector<std::string> missing_texts = {};
   bool allow_non_finite = false;  // accept the texts nan, inf, -inf
-  /// The columns to give, in this order: by name, or without a header by number from 0. Empty: all. The
-  /// others may hold any text.
+  /// The columns to read, in this order: by name or, without a header, by number from 0. Empty: all columns.
+  /// Columns that aren't read may hold any text.
   std::vector<std::string> columns = {};
   /// Columns of text, by name or number as above: each field becomes the index of its text in the column's
   /// list. csv_categories() makes such a list.
   std::map<std::string, std::vector<std::string>> categories = {};
-  /// Whether a text that isn't in its column's list becomes the number behind the last, instead of an error.
+  /// Whether a text that isn't in its column's list becomes the number after the last index instead of an
+  /// error.
   bool unknown_categories = false;
   /// The dtype of the tensors that read_csv and from_csv return: kF64 or kF32.
   DType dtype = DType::kF64;
@@ -57,13 +58,13 @@ struct CsvTable {
 /// (data/element/pipeline_memory.h). There is no partial result.
 CsvTable read_csv(const std::filesystem::path& path, const CsvOptions& options = {});
 
-/// The different texts of a column of such files, sorted by their bytes, so that the list doesn't depend on
-/// the order of files or rows; without missing values. `column` and `options` as in CsvOptions. Throws as
-/// `read_csv`, and kOutOfMemory for texts beyond the memory budget.
+/// The distinct texts of a column of CSV files, without missing values. They are sorted by their bytes, so
+/// that the list doesn't depend on the order of files or rows. `column` and `options` as in CsvOptions.
+/// Throws as `read_csv`, and kOutOfMemory for texts beyond the memory budget.
 std::vector<std::string> csv_categories(std::span<const std::filesystem::path> files,
                                         const std::string& column, const CsvOptions& options = {});
 
-/// Reads such files row by row, for files that don't fit in memory. After the longest row has been read,
+/// Reads a CSV file row by row, for files that don't fit in memory. After the longest row has been read,
 /// reading allocates nothing.
 class CsvReader {
  public:
@@ -78,7 +79,7 @@ class CsvReader {
   /// Reads the next row's numbers into `row` (columns() of them); false at the end. Throws as `read_csv`, and
   /// kInvalidArgument for a row of another size; after an error only `seek` may be called.
   bool next(std::span<double> row);
-  /// Reads the next row without converting its fields, which `text` gives. Otherwise like `next`.
+  /// Reads the next row without converting its fields; `text` returns them. Otherwise like `next`.
   bool next_row();
   /// The line of the file, from 1, at which the row that was read last begins.
   int64_t line() const { return scanner_.line(); }

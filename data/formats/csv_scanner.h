@@ -16,7 +16,7 @@ namespace isochron::data {
 struct CsvPosition {
   uint64_t offset = 0;     // in the decompressed content
   int64_t line = 1;        // of the next row
-  int64_t blank_rows = 0;  // empty lines that lie before `offset` and are still to be given as rows
+  int64_t blank_rows = 0;  // empty lines before `offset` that are still to be returned as rows
 };
 
 class CsvScanner {
@@ -25,9 +25,9 @@ class CsvScanner {
   CsvScanner(InputStream& stream, char separator, size_t max_row_bytes)
       : stream_(stream), separator_(separator), max_row_bytes_(max_row_bytes) {}
 
-  /// Reads the next row; false at the end. Empty lines are rows of one empty field, but not at the end of the
-  /// file. Throws kBadFormat with the line: an open quote, text after a closing one, a row that is too long;
-  /// and what InputStream throws.
+  /// Reads the next row; false at the end. Empty lines are rows of one empty field, but are ignored at the
+  /// end of the file. Throws kBadFormat, with the line, for an open quote, text after a closing quote or a
+  /// row that is too long; and what InputStream throws.
   bool next_row();
   /// Line of the file, from 1, on which the present row begins.
   int64_t line() const { return line_; }
@@ -54,7 +54,7 @@ class CsvScanner {
   InputStream& stream_;
   const char separator_;
   const size_t max_row_bytes_;
-  std::string row_;           // its fields, one behind the other
+  std::string row_;           // its fields, one after another
   std::vector<size_t> ends_;  // of the fields in row_
   int64_t line_ = 0, next_line_ = 1;
   bool ends_without_newline_ = false;
@@ -62,7 +62,7 @@ class CsvScanner {
   bool found_ = false;       // the next row has been found, at row_offset_
   uint64_t row_offset_ = 0;  // of its first byte
   size_t returns_ = 0;       // carriage returns at its beginning, already consumed
-  int64_t blank_rows_ = 0;   // to be given before it
+  int64_t blank_rows_ = 0;   // to be returned before it
 };
 
 }  // namespace isochron::data

@@ -56,7 +56,8 @@ class ExampleParser {
 
   /// An upper bound on the memory that a record takes once it is parsed, besides its integers.
   static size_t most_bytes(std::span<const std::byte> example);
-  /// The memory that the integers of the records so far took at most; in a record they may take an eighth.
+  /// The most memory that the integers of any record so far took once parsed. In the record itself they may
+  /// take only an eighth of that.
   size_t int_bytes() const { return int_bytes_; }
   /// Parses `example`; the functions below refer to it until the next call. Throws kBadFormat if it isn't a
   /// complete Example, and, naming the feature, if one is absent, occurs twice, or has another kind or

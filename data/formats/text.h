@@ -22,7 +22,7 @@ struct TextOptions {
 };
 
 struct Text {
-  std::string vocabulary;  // the bytes that occur, ascending; a token is a place in it
+  std::string vocabulary;  // the bytes that occur, ascending; a token is an index into it
   Tensor train;            // u8 (N), tokens
   Tensor validation;       // u8 (M)
   int64_t files = 0;

@@ -31,14 +31,14 @@ class TokenFile {
 
   int64_t tokens() const { return tokens_; }
   int64_t rows() const { return (tokens_ - options_.window) / options_.stride + 1; }
-  /// u8, i32 (of u16 and i32) or i64 (window).
+  /// Shape (window); u8 for tokens of type kU8, i32 for kU16 and kI32, i64 for kI64.
   TensorSpec row_spec() const;
   /// Writes row `row`, which begins at token row * stride. Throws kOutOfRange; kInvalidArgument unless `into`
   /// has the bytes of row_spec(); kBadFormat with the offset of a token outside the vocabulary; kIo when the
   /// file has shrunk.
   void read(int64_t row, std::span<std::byte> into) const;
-  /// The same for a window of any length at any token, `into` being as long, in elements of row_spec()'s
-  /// dtype.
+  /// The same for a window of any length that begins at token `start`. `into` is as long as the window, in
+  /// elements of row_spec()'s dtype.
   void read_window(int64_t start, std::span<std::byte> into) const;
 
  private:

@@ -17,7 +17,7 @@ namespace isochron::data {
 inline constexpr float kWhite = 255;  // in u8
 
 /// Pixels of an image or of a part of one: (height, width, channels), rows `row_elems` apart. u8 in [0, 255],
-/// or f32 in [0, 1]; const where only read.
+/// or f32 in [0, 1]; const if they are only read.
 template <typename Pixel>
 struct ImageView {
   Pixel* pixels = nullptr;
@@ -52,7 +52,7 @@ struct ImageKey {
   uint32_t stage = 0;    // tells apart two calls of one function on one element; its lower 24 bits count
 };
 
-/// Memory of `resize`; one thread may use it at a time.
+/// Scratch memory for `resize`; only one thread at a time may use it.
 struct ImageScratch {
   std::vector<float> rows, weights;
   std::vector<int64_t> begins;
@@ -65,10 +65,10 @@ struct ResizeOptions {
   bool antialias = true;
 };
 
-/// Bilinear: each pixel is the mean of those around its center, (i + 0.5) * from / to, weighted by a
-/// triangle, first along the rows, then down the columns, in f32; beyond the border there are none. u8 is
-/// rounded to nearest; from u8 to f32 is divided by 255. Throws kShapeMismatch for other channels, or an
-/// empty image.
+/// Resizes bilinearly, in f32, first along the rows, then along the columns. Each pixel of the result is the
+/// mean of the pixels of `from` around its center, (i + 0.5) * from / to, weighted by a triangle; there are
+/// no pixels beyond the border. Results in u8 are rounded to nearest; from u8 to f32, values are divided by
+/// 255. Throws kShapeMismatch for other channels, or an empty image.
 void resize(ImageView<const uint8_t> from, ImageView<uint8_t> to, ImageScratch& scratch,
             const ResizeOptions& options = {});
 void resize(ImageView<const uint8_t> from, ImageView<float> to, ImageScratch& scratch,
@@ -76,7 +76,7 @@ void resize(ImageView<const uint8_t> from, ImageView<float> to, ImageScratch& sc
 void resize(ImageView<const float> from, ImageView<float> to, ImageScratch& scratch,
             const ResizeOptions& options = {});
 
-/// The middle of `from`, as large as `to`. Throws kShapeMismatch for a larger `to` or other channels.
+/// Copies the middle of `from`, as large as `to`. Throws kShapeMismatch for a larger `to` or other channels.
 void center_crop(ImageView<const uint8_t> from, ImageView<uint8_t> to);
 void center_crop(ImageView<const float> from, ImageView<float> to);
 
@@ -87,7 +87,8 @@ void random_crop(ImageView<const uint8_t> from, ImageView<uint8_t> to, const Ima
                  int64_t padding = 0);
 void random_crop(ImageView<const float> from, ImageView<float> to, const ImageKey& key, int64_t padding = 0);
 
-/// Part of an image's area and its shape, each drawn between bounds; the shape's logarithm is drawn.
+/// Bounds of a part's share of the image's area, and of its aspect ratio. The area is drawn uniformly between
+/// its bounds, the ratio uniformly in its logarithm.
 struct ResizedCropOptions {
   double smallest_area = 0.08, largest_area = 1;
   double smallest_ratio = 3.0 / 4, largest_ratio = 4.0 / 3;  // width over height
@@ -108,9 +109,9 @@ struct FlipOptions {
 void random_flip(ImageView<uint8_t> image, const ImageKey& key, const FlipOptions& options = {});
 void random_flip(ImageView<float> image, const ImageKey& key, const FlipOptions& options = {});
 
-/// (value - mean[channel]) / stddev[channel], u8 being divided by 255 before. `to` may be `from`. Throws
-/// kShapeMismatch unless the sizes and the numbers of channels agree, kInvalidArgument for a standard
-/// deviation of 0.
+/// Computes (value - mean[channel]) / stddev[channel]; u8 values are divided by 255 first. `to` may be
+/// `from`. Throws kShapeMismatch unless the sizes and the numbers of channels agree, kInvalidArgument for a
+/// standard deviation of 0.
 void normalize(ImageView<const uint8_t> from, ImageView<float> to, std::span<const float> mean,
                std::span<const float> stddev);
 void normalize(ImageView<const float> from, ImageView<float> to, std::span<const float> mean,

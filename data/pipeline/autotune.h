@@ -54,7 +54,7 @@ class Autotuner {
   Counts looked_;             // at the look before
   Counts period_;             // at the beginning of the period; what doesn't count is added to it
   double usual_away_ns_ = 0;  // from one delivery to the consumer's next call
-  int64_t drained_at_ = 0;    // deliveries up to here may be of what was made during a pause
+  int64_t drained_at_ = 0;    // deliveries before this one may be elements made during a pause
   double rate_before_ = 0;    // elements per second, before the worker on trial
   bool paused_ = false;
   bool on_trial_ = false;

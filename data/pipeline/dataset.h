@@ -202,10 +202,10 @@ class Dataset {
   uint64_t next_epoch() const;
 
   /// Loops that begin after this call make their elements in page-locked memory, from which `device` copies
-  /// while the training thread continues (PyTorch: pin_memory). For a step that is captured for `device`; an
-  /// element must not be written to after a step took it. No effect on the CPU, after the first loop of this
-  /// object has begun, if the system has no such memory, and on tensors stored elsewhere (rows without
-  /// batch(), results of a map). Throws like cuda::gpu.
+  /// while the training thread continues (PyTorch: pin_memory). Use it if the step is captured for `device`.
+  /// Don't write to an element after a step has taken it. This call has no effect on the CPU, after the first
+  /// loop of this object has begun, if the system has no such memory, and on tensors stored elsewhere (rows
+  /// without batch(), results of a map). Throws like cuda::gpu.
   void pin_memory(Device device);
 
   /// The state of the iteration: the position after the last element that an iterator returned. Over rows,

@@ -10,9 +10,9 @@
 
 namespace isochron::data {
 
-/// Where the shipped file `name` lies: in the folder that the environment variable ISOCHRON_DATASETS names,
-/// when set; else in the source tree the library was built from, else where it was installed. Throws kIo
-/// listing the places.
+/// The path of the shipped file `name`. If the environment variable ISOCHRON_DATASETS is set, only the folder
+/// that it names is searched; otherwise the data folder relative to the program, then the source tree from
+/// which the library was built, then the folder where it was installed. Throws kIo listing the places.
 std::filesystem::path dataset_path(std::string_view name);
 
 struct LabelledImages {

@@ -26,14 +26,14 @@ Dataset from_records(Paths files, const RecordReaderOptions& options = {});
 /// shape is (values), of varying length; a string is its bytes, u8. Throws like ExampleParser.
 Dataset from_examples(Paths files, const std::vector<FeatureSpec>& features,
                       const RecordReaderOptions& options = {});
-/// The lines of text files: "line", u8 (bytes), the number of which varies.
+/// The lines of text files: "line", u8 (bytes), of varying length.
 Dataset from_text_lines(Paths files, const TextLineOptions& options = {});
-/// The rows of CSV files, which have the same columns, as numbers (those of CsvOptions::categories as the
-/// places of their texts): "row", (columns) of CsvOptions::dtype. Reads as far as the first row of
-/// the first file, to learn their number.
+/// The rows of CSV files with the same columns, as numbers: "row", (columns) of CsvOptions::dtype. Fields of
+/// CsvOptions::categories become the indices of their texts. This call reads the first file up to its first
+/// row, to learn the number of columns.
 Dataset from_csv(Paths files, const CsvOptions& options = {});
 
-/// Windows of a file of tokens, as TokenFile has them: "tokens".
+/// Windows of a file of tokens, the rows of TokenFile: "tokens".
 Dataset from_tokens(const std::filesystem::path& file, const TokenFileOptions& options = {});
 /// The images of a folder and their classes: "image", (height, width, channels), and "label", i64 (). An
 /// ImageFolder of the same arguments knows the classes' names.

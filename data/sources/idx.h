@@ -1,6 +1,6 @@
-// IDX, the array files in which MNIST comes (LeCun, Cortes, Burges: "The MNIST database of handwritten
-// digits"): two zero bytes, a code for the dtype, the rank, the extents (u32 each), the elements; all numbers
-// big endian. Files may be gzipped.
+// IDX, the format of MNIST's array files (LeCun, Cortes, Burges: "The MNIST database of handwritten digits"):
+// two zero bytes, a code for the dtype, the rank, the extents (u32 each), the elements; all numbers big
+// endian. Files may be gzipped.
 #pragma once
 
 #include <filesystem>

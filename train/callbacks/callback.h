@@ -112,8 +112,9 @@ class Callback {
   virtual void on_epoch_begin(RunState&) {}
   /// `results`: means over the epoch so far, read from the device for this call.
   virtual void on_batch_end(RunState&, const Results& /*results*/) {}
-  /// Between calls of on_batch_end, after a step that ends a second or more after the last of either, with
-  /// one process. For displays of the run: it depends on the clock, so it must not change the training.
+  /// Called between calls of on_batch_end, after a step that ends a second or more after the last call of
+  /// either; only with a single process. It is for displays of the run: because it depends on the clock, it
+  /// must not change the training.
   virtual void on_progress(RunState&, const Results& /*results*/) {}
   virtual void on_evaluation_begin(RunState&) {}
   virtual void on_evaluation_end(RunState&) {}
@@ -139,10 +140,11 @@ class Callback {
   /// What `restore` needs to continue from here, as UTF-8; keep it small, because it is made at every save.
   virtual std::string state() const { return {}; }
   /// Called after on_train_begin and before the first step. Variables have their contents only after every
-  /// callback has restored its state. Throws kBadFormat for a text that `state` didn't return;
-  /// on_train_begin comes before the callback is used again.
+  /// callback has restored its state. Throws kBadFormat for a text that `state` didn't return; after that,
+  /// on_train_begin is called before the callback is used again.
   virtual void restore(const RunState&, const std::string& /*state*/) {}
-  /// Larger state, saved as tensors under "callback/kind/name"; the same ones from on_train_begin on.
+  /// Larger state, saved as tensors under "callback/kind/name". From on_train_begin on, it must return the
+  /// same variables.
   virtual NamedVariables variables() const { return {}; }
   /// The name by which a saved state is assigned to the callback again: "early_stopping".
   virtual std::string_view kind() const { return "callback"; }

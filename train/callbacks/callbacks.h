@@ -1,6 +1,6 @@
 // Ready-made callbacks, by the definitions of Keras 3 (keras.io/api/callbacks), with mostly its names for
-// their options; epochs count from 1. Those that save are in train/callbacks/model_checkpoint.h, that for
-// TensorBoard is in train/callbacks/tensor_board.h.
+// their options; epochs count from 1. Callbacks that save are in train/callbacks/model_checkpoint.h; the one
+// for TensorBoard is in train/callbacks/tensor_board.h.
 #pragma once
 
 #include <cstdio>
@@ -19,11 +19,12 @@
 
 namespace isochron::train {
 
-/// Whether a smaller or a larger number is better. kAuto: by the words in the name of the monitored result:
-/// smaller for "loss", "error", "mae", "perplexity" and the like, larger for "accuracy", "auc", "f1", "iou"
-/// and the like.
+/// Whether a smaller or a larger number is better. kAuto decides by words in the name of the monitored
+/// result: smaller is better for "loss", "error", "mae", "perplexity" and the like, larger for "accuracy",
+/// "auc", "f1", "iou" and the like.
 enum class Mode { kAuto, kMin, kMax };
-/// kMin or kMax. Throws kInvalidArgument naming `where` if the name tells neither.
+/// `mode`, or for kAuto the mode that the name suggests. Throws kInvalidArgument naming `where` if the name
+/// suggests none.
 Mode resolved_mode(Mode mode, std::string_view monitor, std::string_view where);
 
 /// The best of a monitored number so far.
@@ -60,15 +61,15 @@ struct EarlyStoppingOptions {
   /// stays as the last epoch left it.
   nn::Module* restore_best = nullptr;
 };
-/// Ends the training when `monitor` no longer improves. Epochs that don't measure it are passed over. NaN
-/// is no improvement.
+/// Ends the training when `monitor` no longer improves. Epochs that don't measure it are skipped. NaN is no
+/// improvement.
 class EarlyStopping : public Callback {
  public:
   /// Throws kInvalidArgument for a negative or non-finite min_delta, a negative patience, and like
   /// resolved_mode.
   explicit EarlyStopping(EarlyStoppingOptions options = {});
 
-  /// Throws kInvalidArgument when nothing of the run is called `monitor`.
+  /// Throws kInvalidArgument if the run has no result called `monitor`.
   void on_train_begin(RunState& run) override;
   void on_epoch_end(RunState& run, const Results& results) override;
   void on_train_end(RunState& run) override;
@@ -158,8 +159,8 @@ class TerminateOnNaN : public Callback {
 /// weights. Weights that restore_best restores at the end aren't exchanged again.
 class SwapWeights : public Callback {
  public:
-  /// For the averages that the optimizer keeps (StepOptions::ema_decay). With `keep_at_end`, the
-  /// parameters are the averages when training ends.
+  /// Exchanges the parameters for the averages that the optimizer keeps (StepOptions::ema_decay). With
+  /// `keep_at_end`, the parameters are the averages after training.
   explicit SwapWeights(optim::Optimizer& optimizer, bool keep_at_end = true);
   /// `swap` exchanges in place, so that calling it twice changes nothing.
   explicit SwapWeights(std::function<void()> swap, bool keep_at_end = true)

@@ -34,7 +34,7 @@ class GraphDump {
     std::string function;
     std::string signature;
     std::string name;
-    size_t nodes = 0;   // with those in bodies of loops and conditionals
+    size_t nodes = 0;   // including those in bodies of loops and conditionals
     size_t bound = 0;   // variables and constants read or updated
     size_t bytes = 0;   // of all results
     size_t number = 0;  // in its trace, from 0

@@ -51,7 +51,7 @@ class MemoryWatch : public Callback {
   std::vector<int64_t> steps_;  // in order; empty: powers of ten
   std::vector<observe::MemoryMoment> moments_;
   int64_t next_step_ = 0;  // of the next moment
-  int64_t warm_step_ = 0;  // where the end of warm-up is a step; 0: an epoch's end, or over
+  int64_t warm_step_ = 0;  // the step that ends warm-up; 0: an epoch's end, or it is over
   int first_epoch_ = 0;    // of this process
 };
 

@@ -4,8 +4,8 @@
 //   train::ModelCheckpoint checkpoints({.filepath = "runs/cp-{epoch:04d}", .keep_last = 3, .resume = true});
 //   trainer.fit(batches, {.epochs = 20, .callbacks = {&checkpoints}, .finish_on_signals = true});
 //
-// Killed at any moment and started again, this ends with the same weights, bit for bit, as a run that was
-// never killed (docs/reproducibility.md says on which conditions).
+// If this program is killed at any moment and started again, it ends with the same weights, bit for bit, as a
+// run that was never killed (docs/reproducibility.md lists the conditions).
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@
 namespace isochron::train {
 
 struct ModelCheckpointOptions {
-  /// See checkpoint_path. Its folder is created if it is missing, and must not itself be a template. Of a
-  /// save within an epoch, results of the validation are "nan".
+  /// See checkpoint_path. Its folder is created if it is missing, and must not itself be a template. In the
+  /// name of a file saved within an epoch, results of the validation are "nan".
   std::filesystem::path filepath = "checkpoints/cp-{epoch:04d}";
   /// Saves a file that load_weights reads; a run can't be resumed from it. If `monitor` selected the epoch,
   /// the weights are those with which it was measured, see SwapWeights.
@@ -52,11 +52,11 @@ struct ModelCheckpointOptions {
   int save_top_k = 0;  // save after epochs among the k best of this fit by `monitor`, and keep k files
   std::optional<double> initial_value_threshold = {};  // with save_best_only: improve this first
 
-  /// Write files in the background while training goes on. One save is written and at most one more waits; a
-  /// further save blocks fit until the waiting one starts. If the further save has the same path as the
-  /// waiting one, or would remove its file (keep_last, save_top_k), it replaces it instead. Otherwise every
-  /// file that the template names is written. False: fit waits for each save; saving then needs no extra
-  /// memory.
+  /// Write files in the background while training goes on. While one save is being written, at most one more
+  /// waits. A third save blocks fit until the waiting one starts, unless it has the same path as the waiting
+  /// save or would remove that save's file (keep_last, save_top_k): then it replaces the waiting save. All
+  /// other files that the template names are written. False: fit waits for each save; saving then needs no
+  /// extra memory.
   bool asynchronous = true;
   /// Resume from the newest complete checkpoint in the folder, if there is one. Without it, a run that begins
   /// refuses a folder that contains checkpoints, unless the template names a single file.
@@ -117,7 +117,7 @@ class ModelCheckpoint : public Callback {
   std::filesystem::path folder_;
   std::unique_ptr<RunFolder> temporary_;  // outlives the writer
   std::unique_ptr<CheckpointWriter> writer_;
-  CheckpointWriterStats stats_;  // of what was saved without one
+  CheckpointWriterStats stats_;  // of saves made without a writer
   std::vector<File> files_;
   /// To be removed once the next file is complete, if they still exist. Coalesced saves, and processes that
   /// die, leave their replaced files to the next save.
@@ -125,7 +125,7 @@ class ModelCheckpoint : public Callback {
   std::pair<std::filesystem::path, int64_t> newest_;  // the newest save: its file and RunState::total_steps
   NamedBlobs blobs_;                                  // room for the next save's
   Best best_;
-  std::optional<double> saved_value_;  // of `monitor` at the epoch's end that is being saved
+  std::optional<double> saved_value_;  // of `monitor`, if the end of an epoch is being saved
   bool began_ = false;                 // a fit with this callback
   int64_t next_step_ = 0;
   int64_t next_ns_ = 0;

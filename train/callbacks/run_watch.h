@@ -63,8 +63,8 @@ class RunWatch : public Callback {
   std::string alarm_text_;
   bool rehearsed_ = false;
   uint32_t epochs_ended_ = 0;
-  Results results_;           // the newest that were told
-  bool not_written_ = false;  // a file, and the user knows
+  Results results_;           // the newest results received
+  bool not_written_ = false;  // writing has failed, and a notice said so
   int64_t next_write_ns_ = 0;
 };
 

@@ -17,8 +17,8 @@
 
 namespace isochron::train {
 
-/// What the machine, with compute_threads(), or a device achieves. Medians of calls that alternate with the
-/// step's replays, so that other programs slow both down equally.
+/// The rates that a device, or the machine with compute_threads(), achieves: medians of calls that alternate
+/// with the step's replays, so that other programs slow both down equally.
 struct MachineLimits {
   double flops_per_ns = 0;  // of a large f32 matrix product
   double bytes_per_ns = 0;  // read and written by an f32 addition over `working_set_bytes`
@@ -30,9 +30,8 @@ struct ProfiledKernel {
   std::string op;      // empty for a copy
   std::string shapes;  // of its inputs
   double ns = 0;       // median
-  /// The shortest time that the limits allow: bytes divided by the bandwidth and, except for element
-  /// functions and reductions, flops divided by the rate of products (of 16-bit products if the operands are
-  /// 16-bit).
+  /// The time that the limits allow: bytes divided by the bandwidth plus, except for element functions and
+  /// reductions, flops divided by the rate of products (of 16-bit products if the operands are 16-bit).
   double limit_ns = 0;
   double flops = 0;
   double bytes = 0;

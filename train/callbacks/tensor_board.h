@@ -16,31 +16,32 @@
 namespace isochron::train {
 
 struct TensorBoardOptions {
-  /// Also every so many steps, at the next on_batch_end, as "batch_..."; 0: only at the end of epochs.
+  /// Writes results also every so many steps, at the next on_batch_end, as "batch_..."; 0: only at the end of
+  /// epochs.
   int64_t update_freq = 0;
   /// The optimizer whose learning rate is also written, as are histograms of its gradients if it keeps them
   /// (StepOptions::keep_gradients). Must outlive the callback.
   const optim::Optimizer* optimizer = nullptr;
-  /// Epochs between histograms: of the step's times, and of the weights where the trainer knows them
-  /// (BatchFunctions::weights). 0: none.
+  /// The number of epochs between histograms of the step's times and, if the trainer knows them
+  /// (BatchFunctions::weights), of the weights. 0: no histograms.
   int histogram_freq = 0;
-  /// The graph of the train step as planned, once, and how many bytes of its arena are live at each of its
-  /// kernels.
+  /// Writes, once, the graph of the train step as planned, and how many bytes of its arena are live at each
+  /// kernel.
   bool write_graph = true;
-  /// Memory in use, reserved and resident, and by tag, at the end of epochs.
+  /// Writes memory in use, reserved and resident, and by tag, at the end of epochs.
   bool write_memory = true;
   /// For a step on a device, at the end of epochs: the average cost per batch of that epoch to transfer the
   /// batches (memory/cuda/transfer_stats.h), as "transfer/...".
   bool write_transfers = true;
 };
 
-/// Writes scalars to the same places and under the same names as Keras: LOG_DIR/train and
-/// LOG_DIR/validation, "epoch_loss", "batch_loss". All use the number of steps done, so that a resumed run,
-/// which writes new files, can tell TensorBoard to discard older values from that step on.
-/// LOG_DIR/step_memory is one step's memory per kernel.
+/// Writes scalars to the same places and under the same names as Keras: LOG_DIR/train and LOG_DIR/validation,
+/// "epoch_loss", "batch_loss". All values are plotted over the number of steps done. A resumed run writes new
+/// files and tells TensorBoard to discard older values from its first step on. LOG_DIR/step_memory is one
+/// step's memory per kernel.
 class TensorBoard : public Callback {
  public:
-  // What an epoch writes at most.
+  // Limits of what an epoch writes.
   static constexpr size_t kMaxHistograms = 256;  // of weights, and as many of gradients
   static constexpr size_t kMaxTags = 16;         // of memory, largest first
   static constexpr size_t kMaxMemoryPoints = 4096;
@@ -51,7 +52,7 @@ class TensorBoard : public Callback {
   void on_train_begin(RunState& run) override;
   void on_batch_end(RunState& run, const Results& results) override;
   void on_epoch_end(RunState& run, const Results& results) override;
-  /// Throws kIo where the files can't be written.
+  /// Throws kIo if the files can't be written.
   void on_train_end(RunState& run) override;
   /// The step from which on "batch_..." is due.
   std::string state() const override;

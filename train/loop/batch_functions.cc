@@ -12,7 +12,7 @@
 namespace isochron::train {
 namespace {
 
-/// The weights of a batch's samples, (N) of `dtype`; undefined when all count alike.
+/// The weights of a batch's samples, (N) of the prediction's dtype; undefined if all samples count alike.
 Tensor weights_of_samples(const data::Element& batch, const SampleWeighting& weighting,
                           const Tensor& prediction) {
   const DType dtype = prediction.dtype();

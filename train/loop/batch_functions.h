@@ -19,11 +19,11 @@
 
 namespace isochron::train {
 
-/// The rows of a batch: the first extent of its first tensor, 1 where that is a single number.
+/// The rows of a batch: the first extent of its first tensor, or 1 if that tensor is a scalar.
 inline int64_t batch_rows(const data::Element& batch) { return batch[0].rank() > 0 ? batch[0].extent(0) : 1; }
 
-/// One metric of a run. `metric` sets what to compare; a metric that a custom step updates needs no
-/// `update`.
+/// One metric of a run. The function `metric` below sets `update`; a metric that a custom step updates itself
+/// needs none.
 struct NamedMetric {
   std::string name;
   std::shared_ptr<nn::Metric> metric;
@@ -80,13 +80,13 @@ struct BatchFunctions {
   /// Gives (N, ...) for N rows; traced with nn::training() false.
   BatchFunction predict = {};
   std::vector<NamedMetric> metrics = {};
-  /// The optimizer that `train` steps; null: none. Needed if several ranks train, and if it accumulates
-  /// micro-batches: the last group of an epoch then updates with the micro-batches that it has, and steps
-  /// that update are distinguished from those that only sum. If it scales the loss, results include
-  /// "loss_scale" and, for the whole run, "skipped_steps". A resumed run compares its options with those of
-  /// the run before.
+  /// The optimizer that `train` steps; null: none. Needed if several ranks train together, and if the
+  /// optimizer accumulates micro-batches: the last group of an epoch then updates even if it is incomplete,
+  /// and steps that update are distinguished from steps that only accumulate. If it scales the loss, results
+  /// include "loss_scale" and, for the whole run, "skipped_steps". A resumed run compares its options with
+  /// those of the run before.
   optim::Optimizer* optimizer = nullptr;
-  /// The precision in which all three are captured.
+  /// The precision in which the three functions are captured.
   Precision precision = Precision::kF32;
   /// The device on which they run. Parameters that layers build at their first call are built there.
   /// Parameters that are already built, and your own variables, must be moved (Variable::move_to).
@@ -105,8 +105,9 @@ struct BatchFunctions {
 /// aren't weighted.
 struct SampleWeighting {
   bool from_batch = false;  // element 2 of a batch holds the weights, (N)
-  /// A factor >= 0 for each class, by the label, or by the largest number of a target distribution; empty:
-  /// none. As many as the model predicts classes (kShapeMismatch).
+  /// A factor >= 0 for each class; empty: none. A sample's class is its label, or the class with the largest
+  /// number in its target distribution. Throws kShapeMismatch unless there are as many factors as the model
+  /// has classes.
   std::vector<double> class_weights = {};
 };
 

@@ -39,7 +39,7 @@ class Batches {
 };
 
 struct FitOptions {
-  int epochs = 1;         // the last one, from 1
+  int epochs = 1;         // the number of the last epoch, from 1
   int initial_epoch = 0;  // epochs already completed; set automatically on resume
   /// Ends each epoch after this number of batches. The next epoch continues after them, and from the start
   /// of the data when there are no more. 0: an epoch is one pass.
@@ -100,7 +100,7 @@ struct FitOptions {
   /// Prints one line per epoch, and one if a run is resumed or ends before its last epoch; null: none. With
   /// several ranks, only the first prints.
   std::FILE* progress = stdout;
-  bool epoch_lines = true;  // false: only the other ones
+  bool epoch_lines = true;  // false: prints only the other lines
 };
 
 /// Trains, evaluates and predicts, one call at a time: while one runs, calls from other threads throw
@@ -128,10 +128,10 @@ class Trainer {
   /// saved. Throws kUnsupported if the train step exchanges more than gradients, like a synchronized batch
   /// norm, and the ranks would have different numbers of batches.
   ///
-  /// If a callback resumes (ModelCheckpoint, BackupAndRestore), everything is restored before the first
-  /// step: variables, random numbers, data order, the callbacks' states, the losses of the epoch so far, the
-  /// history. K steps, a new process and N - K more steps then give the same bits as N steps, under the
-  /// recorded choices of kernels. Throws like Checkpoint::restore, too; no variable is then changed.
+  /// If a callback resumes (ModelCheckpoint, BackupAndRestore), everything is restored before the first step:
+  /// variables, random numbers, data order, the callbacks' states, the losses of the epoch so far, the
+  /// history. K steps, a new process and N - K more steps then give the same bits as N steps, with the
+  /// recorded choices of kernels. Also throws like Checkpoint::restore; no variable is then changed.
   History fit(Batches data, const FitOptions& options = {});
   /// Runs one step on one batch and returns its loss and metrics. Plans the step when it sees a signature for
   /// the first time.
@@ -170,7 +170,7 @@ class Trainer {
   BatchPlan train_;
   BatchPlan evaluate_;
   BatchPlan predict_;
-  std::atomic<std::thread::id> caller_{};  // of the call that runs; the default: none
+  std::atomic<std::thread::id> caller_{};  // of the thread whose call runs; the default: none
 };
 
 }  // namespace isochron::train
