@@ -11,7 +11,7 @@ namespace isochron::optim {
 
 struct Optimizer::Gradients {
   std::vector<Variable> parameters;
-  std::vector<Tensor> gradients;     // of tables: (indices, ...), the sums of their rows, then zeros
+  std::vector<Tensor> gradients;     // for tables: (indices, ...), the sums of their rows, then zeros
   std::vector<Tensor> rows, counts;  // of tables, as in CoalescedRows
 
   std::span<const Variable> whole() const { return {parameters.data(), parameters.size() - rows.size()}; }

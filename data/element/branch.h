@@ -1,6 +1,6 @@
 // Branches: pipelines that are read side by side or one after the other, as parts of one dataset (zip,
 // concatenate, sample_from_datasets, interleave, flat_map). The random numbers of stages without a seed of
-// their own depend on the branch, so that parts that are made alike don't draw alike.
+// their own depend on the branch, so that parts made by the same calls draw different numbers.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,14 @@ constexpr uint64_t branch_of(uint64_t outer, uint64_t number) {
   return bits ^ (bits >> 31);
 }
 
-/// The seed of a stage in a branch. One that is `shared`, such as the user's own, is the same in all
+/// The seed of a stage in a branch. A `shared` seed, such as one that the user gave, is the same in all
 /// branches.
 constexpr uint64_t seed_in_branch(uint64_t seed, bool shared, uint64_t branch) {
   return shared ? seed : seed ^ branch;
 }
 
-/// While it lives, the pipelines that this thread opens lie in this branch. Outside, the branch is 0.
+/// Pipelines that this thread opens during the scope's lifetime lie in this branch. Outside of any scope, the
+/// branch is 0.
 class BranchScope {
  public:
   explicit BranchScope(uint64_t branch) : outer_(std::exchange(t_current, branch)) {}

@@ -21,7 +21,7 @@ class ConsumerPace {
     if (freed > freed_) {
       if (began_ns_ > 0) {
         const int64_t latest = (now_ns - began_ns_) / static_cast<int64_t>(freed - freed_);
-        slot_ns_ = slot_ns_ > 0 ? std::min(latest, 2 * slot_ns_) : latest;  // a pause is no pace
+        slot_ns_ = slot_ns_ > 0 ? std::min(latest, 2 * slot_ns_) : latest;  // limits the effect of a pause
       }
       began_ns_ = now_ns;
       freed_ = freed;
@@ -30,14 +30,15 @@ class ConsumerPace {
     const int64_t half = static_cast<int64_t>(std::max<size_t>(1, slots / 2)) * slot_ns_;
     return std::min(half, kLongestNapNs);
   }
-  /// The next nap if no slot was free at the end of the last one: a longer one; nullopt after the longest.
+  /// The length of the next nap if no slot was free after a nap of `nap_ns`: twice as long, up to the
+  /// longest; nullopt after the longest.
   std::optional<int64_t> next_nap_ns(int64_t nap_ns) const {
     if (nap_ns >= kLongestNapNs) return std::nullopt;
     return std::min(2 * nap_ns, kLongestNapNs);
   }
 
  private:
-  int64_t began_ns_ = 0;  // when a worker last found none
+  int64_t began_ns_ = 0;  // when a worker last found no free slot
   uint64_t freed_ = 0;
   int64_t slot_ns_ = 0;
 };

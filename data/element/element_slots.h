@@ -34,7 +34,7 @@ class ElementSlots {
   int64_t take();
   /// Entries equal to kNoRow are ignored.
   void give_back(std::span<const int64_t> numbers);
-  /// The slot of a number that was taken. Waits for nobody.
+  /// The slot of a number that was taken. Never blocks.
   Slot& at(int64_t number) const;
 
  private:

@@ -37,7 +37,8 @@ class Interrupt {
   void clear() { requested_ = kNone; }
   Kind requested() const { return requested_; }
 
-  /// While it lives, `request` wakes `waiter`, whose mutex must not be held when it begins or ends.
+  /// During its lifetime, `request` wakes `waiter`. The waiter's mutex must not be held when a Sleep is
+  /// constructed or destroyed.
   class Sleep {
    public:
     Sleep(Interrupt* interrupt, Waiter& waiter) : interrupt_(interrupt) { set(&waiter); }
@@ -63,7 +64,7 @@ class Interrupt {
 /// What this thread is drawing.
 struct Drawing {
   Interrupt* interrupt = nullptr;  // of the loader that it draws for; null when it doesn't draw
-  bool may_pause = false;          // false within code of users, which need not stand where it stood
+  bool may_pause = false;          // false within user code, which can't be left and entered again
 };
 inline thread_local constinit Drawing t_drawing;
 

@@ -1,4 +1,4 @@
-// Copies of elements' tensors into memory, also into a block of larger extents: padding.
+// Copies tensors of elements to memory, with padding if the destination has larger extents.
 #pragma once
 
 #include <string_view>
@@ -9,10 +9,11 @@ namespace isochron::data {
 
 /// Throws kInvalidArgument for a strided tensor; `where` names the stage that requires contiguous bytes.
 void require_contiguous(const Element& element, int index, std::string_view where);
-/// Copies the bytes of such a tensor to `to`. Throws as `require_contiguous`.
+/// Copies the bytes of tensor `index` to `to`. Throws as `require_contiguous`.
 void copy_tensor(const Element& element, int index, std::byte* to, std::string_view where);
 
-/// Throws kShapeMismatch where `tensor` is larger than `shape` on an axis; `name` says which tensor.
+/// Throws kShapeMismatch if `tensor` is larger than `shape` on any axis. `name` names the tensor in the
+/// error.
 void require_paddable(const Tensor& tensor, const Shape& shape, std::string_view name);
 
 /// Writes `padding`, rounded to `dtype`, `elems` times to `to`.

@@ -55,10 +55,10 @@ class ElementBuilder {
   std::vector<std::byte*> bases_;  // first rows
   std::vector<std::byte*> into_;   // scratch: where a row is read to
   std::vector<std::unique_ptr<ElementBuffer>>
-      ragged_;      // elements of a batch whose extents the largest of them decides
+      ragged_;      // elements of a batch whose extents follow its largest elements
   Element result_;  // of the maps
   std::vector<std::unique_ptr<ElementBuffer>>
-      outputs_;  // one a map, where those put their results that write to memory
+      outputs_;  // one per map: the results of maps that write to memory
 };
 
 }  // namespace isochron::data

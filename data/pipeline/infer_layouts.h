@@ -24,7 +24,7 @@ Layout padded_layout(const Layout& layout, const PaddedBatchOptions& options, st
 const Element& first_element(const std::shared_ptr<const Recipe>& recipe, std::unique_ptr<Loader>& loader,
                              std::string_view where);
 
-/// Leaves no partial batch.
+/// Removes the partial batch from the recipe's last level.
 void drop_partial(Recipe& recipe);
 
 }  // namespace isochron::data

@@ -42,7 +42,7 @@ class Loader {
   uint64_t epoch() const { return epoch_; }
   /// The epoch that `begin_epoch` without an argument begins next.
   uint64_t next_epoch() const;
-  /// Another number after each begin and resume.
+  /// A number that changes with each begin and resume.
   uint64_t loop() const { return loop_; }
   /// The next element, valid until the next call; null at the end of the epoch. Throws the error of making
   /// the element; the epoch has then ended.
@@ -78,7 +78,7 @@ class Loader {
   /// A place in the order of delivery.
   struct Cell {
     Slot* slot = nullptr;
-    std::atomic<uint32_t> delivered{0};  // low half of the number of the delivery in `slot`, plus 1
+    std::atomic<uint32_t> delivered{0};  // number of the delivery in `slot`, plus 1; its low half
   };
 
   class OrderHold;
@@ -130,8 +130,8 @@ class Loader {
   // The consumer's state, the order and the free slots each begin a cache line of their own: what one thread
   // writes all the time must not share a line with what another thread reads.
   alignas(64) uint64_t epoch_ = 0;  // the consumer's epoch
-  std::atomic<bool> read_{false};   // by a call that hasn't returned
-  int64_t taken_ = 0;               // elements of it that the consumer took
+  std::atomic<bool> read_{false};   // a call that reads hasn't returned
+  int64_t taken_ = 0;               // elements of the epoch that the consumer took
   uint64_t loop_ = 0;
   bool begun_ = false;        // any epoch
   bool in_epoch_ = false;     // the epoch has not ended
@@ -159,7 +159,7 @@ class Loader {
   bool restored_ = false;  // the order may come from a damaged state
   uint64_t run_ = 1;       // raised when the consumer changes its position: earlier elements are discarded
   uint64_t drawn_ = 0;     // numbers given out, in order
-  std::atomic<uint64_t> finished_{0};    // numbers given out, where order doesn't matter
+  std::atomic<uint64_t> finished_{0};    // numbers given out, if order doesn't matter
   std::atomic<uint32_t> in_flight_{0};   // elements drawn and not yet delivered
   std::atomic<uint64_t> halted_run_{0};  // the run that an error ended: no more elements are made in it
 

@@ -29,7 +29,7 @@ struct MapStage {
 /// incomplete last one.
 struct Level {
   int number = 1;                    // of the stage that makes it
-  int64_t batch_elems = 1;           // elements of the level below in a full one
+  int64_t batch_elems = 1;           // elements of the level below in a full element
   int64_t rows = 1;                  // source rows in a full element
   std::vector<Layout> inputs;        // before the maps
   Layout memory;                     // large enough for any of them: extents that differ are kAnyExtent
@@ -53,8 +53,8 @@ struct OrderStage {
   bool pad_remainder = false;
   bool passes_are_epochs = false;  // for a repeat of known size: Position counts its passes as epochs
   ShuffleOptions shuffle = {};     // with a seed
-  bool seeded = true;              // one order in all branches: the user's seed, or the same in all epochs
-  uint64_t salt = 0;               // its number among these stages: keeps apart shuffles that share a seed
+  bool seeded = true;              // all branches have one order: a user's seed, or no reshuffling
+  uint64_t salt = 0;               // its number among these stages: separates shuffles with one seed
   int64_t rows = 1;                // source rows in a full element of the input
   int64_t partial_rows = 0;        // in a partial one; 0 where there is none
   int64_t input_size = 0;          // elements of the input per epoch, kInfinite or kUnknown
@@ -70,7 +70,7 @@ struct Recipe {
 
   std::vector<OrderStage> order;
   std::vector<Level> levels;
-  int stages = 1;               // so far, the source included, and those of the datasets that it reads
+  int stages = 1;               // number so far, including the source and stages of datasets that it reads
   uint64_t first_salt = 0;      // of `order`: above those of the shuffles that the source reads
   int64_t size = 0;             // elements per epoch, kInfinite or kUnknown
   int64_t partial_rows = 0;     // source rows in the partial last batch; 0 without one
@@ -79,20 +79,20 @@ struct Recipe {
   int64_t prefetch_elems = 0;   // 0: made on the calling thread; kAutotune
   int64_t workers = 1;          // threads that make elements ahead, or kAutotune
   bool deterministic = true;    // elements come in order, however many workers
-  Device device;                // that elements are copied to from page-locked memory; the CPU: none
+  Device device;                // to which elements are copied from page-locked memory; CPU: none
 
   const std::vector<Layout>& results() const { return levels.back().results(); }
 };
 
-/// Of a source that may be empty, as a shard may.
+/// A recipe over a source. The source may be empty, as a shard may be.
 std::shared_ptr<Recipe> recipe_over(std::shared_ptr<const RowSource> rows);
 std::shared_ptr<Recipe> recipe_over(std::shared_ptr<const StreamSource> stream);
 
 /// A salt above those of all shuffles in `recipe` and in what it reads; 0 if there are none.
 uint64_t next_salt(const Recipe& recipe);
 
-/// `dataset`, whose source reads a dataset of `input`, with the stages counted on from there: random maps and
-/// shuffles draw by these numbers.
+/// Returns `dataset`, whose source reads the dataset of `input`, with stage numbers that continue those of
+/// `input`. Random maps and shuffles draw by these numbers.
 Dataset counted_on(const Recipe& input, const Dataset& dataset);
 
 /// A hash of everything that determines the elements and their order, except functions, which can't be

@@ -29,7 +29,7 @@ struct Sharding {
   }
 };
 
-/// Of a stage that is a shard.
+/// The sharding of a shard stage.
 inline Sharding sharding_of(const OrderStage& stage) { return {stage.elems, stage.index, stage.block}; }
 
 /// The sharding of the last stage that changes the order; nullopt if that stage isn't a shard.
@@ -38,8 +38,9 @@ inline std::optional<Sharding> last_sharding(const Recipe& recipe) {
   return sharding_of(recipe.order.back());
 }
 
-/// The epoch of a repeat's input: passes are counted through the epochs. An endless repeat leaves room for
-/// 2^32 passes, mixed so that nested ones don't meet.
+/// The epoch of a repeat's input in pass `pass` of epoch `epoch`. Passes are counted on from epoch to epoch.
+/// If the repeat is endless, epochs begin at mixed numbers that leave room for 2^32 passes each, so that
+/// nested repeats don't collide.
 inline uint64_t epoch_of_pass(const OrderStage& repeat, uint64_t epoch, int64_t pass) {
   const auto number = static_cast<uint64_t>(pass);
   if (repeat.passes_are_epochs) return epoch + number;
@@ -47,8 +48,8 @@ inline uint64_t epoch_of_pass(const OrderStage& repeat, uint64_t epoch, int64_t 
   return epoch == 0 ? number : epoch * 0x9E3779B97F4A7C15u + number;
 }
 
-/// The epoch that follows after a loop took `elements` of epoch `epoch`, and the other shards as many of
-/// theirs. After a repeat with `passes_are_epochs` it is the pass after the last one that was begun.
+/// The next epoch after a loop took `elements` elements of epoch `epoch`, and each other shard took as many.
+/// After a repeat with `passes_are_epochs` it is the pass after the last one that was begun.
 inline uint64_t epoch_after(const Recipe& recipe, uint64_t epoch, int64_t elements) {
   for (auto stage = recipe.order.rbegin(); stage != recipe.order.rend(); ++stage) {
     if (stage->kind == OrderStage::kShard) {

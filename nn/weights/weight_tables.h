@@ -1,4 +1,4 @@
-// Inside the table of weight rules: what the tables of the conventions share.
+// Helpers that the weight rule tables of the conventions share.
 #pragma once
 
 #include "isochron/nn/weights/weight_rules.h"
@@ -11,7 +11,7 @@ using Rules = std::vector<WeightRule>;
 Rules pytorch_rules();
 Rules keras_rules();
 
-/// A row of one tensor on either side, where the layer itself doesn't matter.
+/// A rule for one tensor on each side that doesn't depend on the layer itself.
 WeightRule one_to_one(std::string kind, std::string ours, std::string theirs,
                       std::function<Tensor(const Tensor&)> to_theirs,
                       std::function<Tensor(const Tensor&)> to_ours);
@@ -19,10 +19,11 @@ WeightRule one_to_one(std::string kind, std::string ours, std::string theirs,
 /// The permutation that undoes this one.
 Dims inverse(const Dims& permutation);
 
-/// The last axis in parts of these lengths.
+/// Splits the last axis into parts of these lengths.
 Tensors cut(const Tensor& x, std::span<const int64_t> lengths);
 
-/// The layer under its class. Throws kInvalidArgument if a user-defined class uses the name of this kind.
+/// The module as an object of its layer class. Throws kInvalidArgument if a user-defined class uses the name
+/// of this kind.
 template <typename Layer>
 const Layer& layer_as(const Module& module) {
   const auto* layer = dynamic_cast<const Layer*>(&module);

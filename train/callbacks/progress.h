@@ -68,7 +68,7 @@ class Progress {
   bool epochs_;
   int64_t samples_per_step_;
   bool terminal_;
-  bool open_ = false;  // the line is not ended
+  bool open_ = false;  // the line has no newline yet
   int64_t shown_ns_ = 0;
   RecentSteps recent_;
 };

@@ -86,7 +86,7 @@ class CheckpointWriter {
   std::condition_variable changed_;
   std::optional<Request> waiting_;
   int waiting_in_ = 0;    // the staging of `waiting_`, and where the next save goes
-  bool writing_ = false;  // from the other one
+  bool writing_ = false;  // the thread writes from the other one
   bool stop_ = false;
   std::exception_ptr failure_;
   CheckpointWriterStats stats_;

@@ -50,7 +50,7 @@ class BatchPlan {
  public:
   using Function = std::function<std::vector<Tensor>(const data::Element& batch)>;
 
-  enum class Names { kOfFirst, kAny };  // of the tensors of later datasets
+  enum class Names { kOfFirst, kAny };  // tensor names that later datasets may have
 
   /// `function` is traced under nn::TrainingScope(training). `name` replaces options.name.
   BatchPlan(std::string name, bool training, Function function, CaptureOptions options = {},
@@ -59,9 +59,9 @@ class BatchPlan {
   BatchPlan& operator=(const BatchPlan&) = delete;
 
   /// Traces and plans the signatures of `dataset` that are new, for the names of its elements. Throws
-  /// kInvalidArgument for other names than those of the first dataset, unless any are allowed; always for the
-  /// same names in another order. Later loops make batches in memory from which the plan's device copies
-  /// asynchronously (Dataset::pin_memory).
+  /// kInvalidArgument for names that differ from the first dataset's, unless any names are allowed, and
+  /// always for the same names in another order. Later loops make batches in memory from which the plan's
+  /// device copies asynchronously (Dataset::pin_memory).
   void prepare(data::Dataset& dataset);
   /// The same for the signature of one batch.
   void prepare(const data::Element& batch);
@@ -80,7 +80,7 @@ class BatchPlan {
   Device device_;
   Function function_;
   std::vector<std::vector<std::string>> names_;  // of the elements of all datasets
-  graph::Setting chosen_{0};                     // of names_: those of the present dataset
+  graph::Setting chosen_{0};                     // the present dataset's index in names_
   CapturedFunction captured_;
 };
 

@@ -38,9 +38,9 @@ class DataParallel {
   /// The number of batches per epoch of this rank, and (first_steps) of the first rank, which has the most.
   /// When an epoch is over, all ranks use the first rank's count.
   int64_t own_steps() const { return own_steps_; }
-  /// What must be equal on all ranks of the data, validation included (null: none): the numbers of batches,
-  /// or one rank would wait for another's batch; and the fingerprint, of the sources and of the stages with
-  /// their seeds, or ranks would divide different epochs.
+  /// Lines about the data and the validation data (null: none) that must be equal on all ranks: the numbers
+  /// of batches, because otherwise one rank would wait for another's batch; and the fingerprints of sources
+  /// and stages, including seeds, because otherwise the ranks would divide different epochs.
   std::vector<std::string> data_of_all(const data::Dataset* validation) const;
   int64_t first_steps() const { return first_steps_; }
   /// The steps of this rank that belong to updates in which every rank has all its batches: up to this step,
@@ -110,8 +110,8 @@ class DataParallel {
   /// non-finite batch is the earliest over all ranks, and batches are counted as on the first rank.
   class Merged {
    public:
-    /// `label`: as comm::Collective::describe. `divided`: false where each rank has gone through all the
-    /// data, and the first rank's tallies become those of all.
+    /// `label`: as in comm::Collective::describe. `divided`: false if each rank has gone through all of the
+    /// data; all ranks then take the first rank's tallies.
     Merged(DataParallel& parallel, const NamedVariables& tallies, const char* label, bool divided = true);
     ~Merged();
     Merged(const Merged&) = delete;
@@ -138,7 +138,7 @@ class DataParallel {
   int64_t step_exchanges_ = 0;
   int64_t first_draw_ = 0;  // of the present update
   std::vector<double> own_, all_;
-  std::vector<uint32_t> told_;  // by each rank
+  std::vector<uint32_t> told_;  // one number from each rank
 };
 
 }  // namespace isochron::train
