@@ -28,7 +28,7 @@ class SampleWindows final : public data::RowSource {
     samples.read(reinterpret_cast<char*>(into[0]), kLength * sizeof(float));
     samples.read(reinterpret_cast<char*>(into[1]), sizeof(float));
     if (!samples)
-      throw std::runtime_error(file_.string() + ": cannot read");  // is told with epoch and element
+      throw std::runtime_error(file_.string() + ": cannot read");  // reported with epoch and element
   }
   // A checkpoint of a run on one file isn't resumed on another.
   uint64_t fingerprint() const override { return std::hash<std::string>{}(file_.filename().string()); }

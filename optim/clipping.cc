@@ -39,7 +39,7 @@ Tensor global_norm(std::span<const Tensor> tensors) {
 
 namespace {
 
-/// By what a tensor of this norm is multiplied. A limit that the dtype can't represent is never reached.
+/// The factor for a tensor of this norm. A limit that the dtype can't represent is never reached.
 Tensor clip_factor(const Tensor& norm, double max_norm) {
   const double largest =
       norm.dtype() == DType::kF64 ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max();

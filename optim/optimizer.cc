@@ -54,8 +54,8 @@ void check_gradient(const Variable& parameter, const Tensor& gradient) {
        gradient.spec().str());
 }
 
-/// Zeros, which take no memory of their own in a capture: -0 + x is x for every x, but 0 + x isn't x for
-/// x = -0.
+/// Zeros, which take no memory of their own in a capture. They are -0, because -0 + x is x for every x, but 0
+/// + x isn't x for x = -0.
 Tensor no_change(const TensorSpec& spec) {
   const Tensor zero = scalar(-0.0, spec.dtype);
   return spec.shape.rank() == 0 ? zero : broadcast_to(zero, spec.shape);
@@ -501,7 +501,7 @@ int64_t Optimizer::phase() const {
 void Optimizer::drop_micro_batches() {
   require_between_steps("drop_micro_batches", "");
   if (!accumulates()) return;
-  phase_.assign(scalar(0, DType::kI64));  // sums and rows are those of the next one then
+  phase_.assign(scalar(0, DType::kI64));  // the next micro-batch then starts new sums
   flush_.assign(scalar(0, DType::kBool));
 }
 

@@ -45,21 +45,21 @@ struct Optimizer::Update {
   std::vector<Call> calls;  // the first one may overwrite the step count, which the others read
   std::vector<bool> uses;   // of the entries: whether this step has a gradient of theirs
   bool divided = false;     // whether there are several groups
-  Tensor used;              // i64 (entries): 1 where a micro-batch has one; of one process that accumulates
+  Tensor used;              // i64 (entries): 1 if a micro-batch had one; only if one process accumulates
   std::vector<Variable> targets;
   std::vector<Variable> sums;     // of gradients; the sums of one tree level are adjacent
   std::vector<Variable> resting;  // not changed by it; their averages are still updated
   size_t learning_rate = 0;       // its place among the targets
-  std::vector<double> l2;         // of each gradient: what of its parameter is added; empty: nothing
+  std::vector<double> l2;         // of each gradient: the factor of its parameter to add; empty: none
 
   bool misses_some() const { return std::ranges::find(uses, false) != uses.end(); }
   bool uses_all(const Call& call) const { return uses[call.entry]; }
-  /// Whether an earlier micro-batch has gradients of the parameters of a call of which this step has none.
+  /// Whether an earlier micro-batch had gradients for the parameters of `call`, for which this step has none.
   Tensor used_before(const Call& call) const {
     return greater(select(used, static_cast<int64_t>(call.entry)), scalar(0, DType::kI64));
   }
-  /// The results of the call's op: the step count, unless it updates rows, and then the targets. `before`:
-  /// their contents, parameters first.
+  /// The results of the call's op: the step count (unless the call updates rows), then the targets. `before`:
+  /// the targets' present contents, parameters first.
   std::vector<Tensor> results_of(const Call& call, const graph::OpDef& rule, std::vector<Tensor> inputs,
                                  std::span<const Tensor> before, std::span<const Tensor> gradients) const {
     inputs.insert(inputs.end(), before.begin(), before.end());
@@ -131,8 +131,8 @@ struct Noise {
   Tensor stddev, state;
 };
 
-/// What happens to gradients before the rule: scaling by a common factor, clipping of each, noise. An update
-/// op scales by itself where that is all.
+/// What happens to gradients before the rule: scaling by a common factor, clipping of each, noise. If only
+/// scaling is needed, the update op does it.
 class GradientTransform {
  public:
   GradientTransform(const StepOptions& options, bool adds_l2, const Tensor& factor, const Tensor& step)
@@ -147,7 +147,7 @@ class GradientTransform {
       if (one_by_one_) gradients[i] = transformed(gradients[i], i);
     }
   }
-  /// By which the update op multiplies what `apply` leaves.
+  /// The factor by which the update op must still multiply the gradients.
   Tensor remaining_factor() const { return one_by_one_ ? one() : factor_; }
 
  private:
@@ -183,8 +183,8 @@ std::vector<Tensor> next_scale(const LossScale& options, const Tensor& finite,
 
 }  // namespace
 
-/// `uses`: of the entries, whether this step has a gradient of theirs. With accumulation, `gradients` has the
-/// other entries, too, since earlier micro-batches may have theirs.
+/// `uses`: for each entry, whether this step has a gradient for it. With accumulation, `gradients` also has
+/// the other entries, because earlier micro-batches may have gradients for them.
 Optimizer::Update Optimizer::update_of(const Gradients& gradients, const std::vector<bool>& uses) const {
   Update update;
   update.uses = uses;

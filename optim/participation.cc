@@ -13,8 +13,8 @@
 
 namespace isochron::optim {
 
-/// The groups of captured steps only ever split. A plan whose groups have split since is traced anew, because
-/// of `version`.
+/// The groups of captured steps are only ever split further. A split changes `version`, so that plans with
+/// the older groups are traced anew.
 struct Participation::State {
   Variable missed, unused;
   std::vector<size_t> group;
@@ -23,8 +23,8 @@ struct Participation::State {
 
   int64_t assignments() const { return missed.assignments().value() + unused.assignments().value(); }
 
-  /// `groups`, divided by the contents of the variables. These are zeros as long as all are in group 0 and
-  /// nothing was assigned, so that nothing is read from a device.
+  /// `groups`, divided by the contents of `missed` and `unused`. If all parameters are in group 0 and nothing
+  /// was assigned, the contents are zeros and needn't be read from a device.
   std::vector<size_t> divided_by_contents(const std::vector<size_t>& groups) const {
     const auto is_first = [](size_t number) { return number == 0; };
     if (assigned == assignments() && std::ranges::all_of(group, is_first)) return groups;
@@ -50,8 +50,8 @@ struct Participation::State {
     graph::TracedSettings::note_change();
   }
 
-  /// `groups` divided into parts of equal `by`, in the order of their first members. What is in group 0 and
-  /// has the number 0 stays there.
+  /// Divides `groups` into parts of equal `by`, numbered in the order of their first members. Members of
+  /// group 0 whose `by` is 0 stay in group 0.
   static std::vector<size_t> divided(const std::vector<size_t>& groups, const std::vector<int64_t>& by) {
     std::map<std::pair<size_t, int64_t>, size_t> parts = {{{0, 0}, 0}};
     std::vector<size_t> result;
@@ -76,7 +76,7 @@ void Participation::add(size_t more, int64_t updates, bool within_update) {
       std::copy_n(there.data<int64_t>(), before, content.data<int64_t>());
     }
     variable = Variable(content, name, false);
-    static_cast<void>(variable.assignments());  // counts from now on
+    static_cast<void>(variable.assignments());  // counts assignments from now on
   };
   longer(state_->missed, "missed_updates", updates);
   longer(state_->unused, "unused", within_update ? 1 : 0);

@@ -20,7 +20,7 @@ void fill(std::byte* to, size_t elems, size_t elem_bytes, const std::byte* value
   for (size_t i = 0; i < elems; ++i) std::memcpy(to + i * elem_bytes, value, elem_bytes);
 }
 
-/// Elements in what one step along `axis` - 1 covers.
+/// The number of elements that one step along axis `axis` - 1 covers.
 size_t inner_elems(const Shape& shape, int axis) {
   size_t elems = 1;
   for (; axis < shape.rank(); ++axis) elems *= static_cast<size_t>(shape[axis]);

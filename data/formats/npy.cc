@@ -188,14 +188,14 @@ std::string_view npy_descr(DType dtype) {
   return kDescr[static_cast<int>(dtype)];
 }
 
-/// What a file holds, its header being read.
+/// The header of a file, and where its content lies.
 struct NpyParts {
   NpyHeader header;
   size_t content_offset;
   size_t content_bytes;
 };
 
-/// `begin`: at least the header, of `file_bytes` in all.
+/// `begin`: the beginning of the file, at least its header. `file_bytes`: the size of the whole file.
 NpyParts parse_parts(std::span<const std::byte> begin, uint64_t file_bytes, const std::string& where) {
   ByteReader reader(begin, where);
   const NpyHeader header = parse_header(reader);
@@ -223,10 +223,10 @@ NpyParts read_parts(const InputFile& file) {
   return parse_parts(begin, file.size_bytes(), file.path().string());
 }
 
-/// What is kept of an array beside its result, while it is read.
+/// The memory, beside the result, that reading an array takes.
 size_t kept_bytes(const NpyParts& parts) { return parts.header.fortran_order ? parts.content_bytes : 0; }
 
-/// The array; `read(into)` gives the elements' bytes.
+/// Makes the array; `read(into)` reads the elements' bytes.
 template <typename Read>
 Tensor tensor_of(const NpyParts& parts, Read read) {
   const auto& [header, content_offset, size_bytes] = parts;
@@ -243,7 +243,7 @@ Tensor tensor_of(const NpyParts& parts, Read read) {
     read(elements);
   }
   if (header.swap_bytes) swap_each(elements, item_bytes);
-  if (header.spec.dtype == DType::kBool) {  // any other byte than 0 and 1 would be no bool
+  if (header.spec.dtype == DType::kBool) {  // bytes other than 0 and 1 become 1
     for (std::byte& byte : elements) byte = std::byte{byte != std::byte{0}};
   }
   return result;

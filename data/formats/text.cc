@@ -134,7 +134,7 @@ Text read_text(std::span<const fs::path> places, const TextOptions& options) {
   const std::string where = sources.empty() ? "read_text" : sources[0].path.string();
   ReadMemory memory(where, "data::from_text_lines");
   memory.hold(sizes.held());
-  train.reserve(sizes.total);  // so that growing needs no copy beside
+  train.reserve(sizes.total);  // so that no growth needs a second copy
   for (const Source& source : sources) {
     const std::optional<Bytes> bytes = read_source(source, options);
     if (!bytes || bytes->empty()) continue;

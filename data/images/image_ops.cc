@@ -14,7 +14,7 @@ std::string size_text(const ImageView<Pixel>& image) {
   return fmt::format("({}, {}, {})", image.height, image.width, image.channels);
 }
 
-/// Copies the part of `from` that begins at (top, left), which may lie outside: there are zeros.
+/// Copies the part of `from` that begins at (top, left). Pixels outside of `from` are zeros.
 template <typename Pixel>
 void copy_part(ImageView<const Pixel> from, ImageView<Pixel> to, int64_t top, int64_t left) {
   const int64_t first = std::clamp<int64_t>(-left, 0, to.width);

@@ -7,7 +7,7 @@
 namespace isochron::data {
 namespace {
 
-/// Which pixels of an axis make up each one of the result.
+/// The weights of the source pixels that make up each pixel of the result, along one axis.
 struct Taps {
   const float* weights;   // (to, most)
   const int64_t* begins;  // (to) pairs: first, count

@@ -9,11 +9,11 @@ constexpr int64_t kCheckEvery =
     16;  // deliveries between looks at the clock, waits aside; the least in a period
 constexpr int64_t kPeriodNs = 50'000'000;
 constexpr int64_t kRestNs = 5'000'000'000;
-constexpr double kWaitShare = 0.02;  // deliveries waited for below which the input is no hindrance
+constexpr double kWaitShare = 0.02;  // with a smaller share of waits, the input is no bottleneck
 constexpr double kGain = 1.05;
 constexpr int64_t kPauseNs = 20'000'000;
 constexpr double kPauseTimes = 4;  // the consumer's usual time
-constexpr int64_t kMostMade = 64;  // elements that are taken to have been made in a pause
+constexpr int64_t kMostMade = 64;  // elements assumed to have been made in a pause
 constexpr double kShareOfNew = 0.125;
 
 }  // namespace
@@ -40,7 +40,7 @@ void Autotuner::look(const Counts& now, bool waited) {
     period_.ns += now.ns - before.ns;
     period_.delivered += now.delivered - before.delivered;
     period_.waits += now.waits - before.waits;
-    if (waited) drained_at_ = 0;  // nothing is left of it
+    if (waited) drained_at_ = 0;  // all elements made in the pause are used up
     return;
   }
   const double away = static_cast<double>(away_ns) / static_cast<double>(now.delivered - before.delivered);

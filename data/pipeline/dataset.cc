@@ -16,8 +16,8 @@
 namespace isochron::data {
 namespace {
 
-/// A shuffle of more elements than this whose buffer holds all of them is a computed permutation; fewer are
-/// cheap to buffer, and to go through again on resume.
+/// If a shuffle's buffer holds all elements and there are more than this, the order is a computed
+/// permutation. Fewer elements are cheap to buffer, and to draw again on resume.
 constexpr int64_t kMostBuffered = 4096;
 
 /// A copy of `recipe` to which one more stage is added.
@@ -36,7 +36,7 @@ void add_order(Recipe& recipe, OrderStage stage) {
   recipe.order.push_back(stage);
 }
 
-/// The number of elements that remain of `size` without `elems`.
+/// `size` minus `elems`, at least 0. Unknown and infinite sizes stay.
 int64_t less(int64_t size, int64_t elems) { return size < 0 ? size : std::max<int64_t>(0, size - elems); }
 
 void require_fixed(const Recipe& recipe, std::string_view where) {

@@ -112,7 +112,7 @@ const Element& ElementBuilder::make_input(std::span<const int64_t> indices, cons
   return read_row(position);
 }
 
-/// Reads a row to `into_`. Errors of ours name the file and the place in it already.
+/// Reads a row to `into_`. An Error already names the file and the place in it.
 void ElementBuilder::read_source(const Position& position) {
   try {
     recipe_.rows->read(position, into_);
@@ -219,7 +219,7 @@ void ElementBuilder::each_child(std::span<const int64_t> indices, const Position
   }
 }
 
-/// Of the `index`th element in a batch.
+/// The position of the `index`th element of a batch.
 Position ElementBuilder::child_position(std::span<const int64_t> indices, const Position& position,
                                         int64_t index) const {
   const int64_t first = indices[static_cast<size_t>(index * child_->level_.rows)];
@@ -227,7 +227,7 @@ Position ElementBuilder::child_position(std::span<const int64_t> indices, const 
           recipe_.stream ? slots_->at(first).row : first, position.branch};
 }
 
-/// A batch whose extents are those of its largest elements.
+/// Makes a batch whose extents are those of its largest elements.
 void ElementBuilder::stack_ragged(std::span<const int64_t> indices, const Position& position) {
   const Layout& row = child_->level_.results()[kFull];
   int64_t elems = 0;

@@ -36,7 +36,7 @@ class SampleIndices {
     if (!recipe.stream) return;
     number_ = slots_.take();
     const auto stream = recipe.stream->open();
-    const DrawingScope users({t_drawing.interrupt, false});  // a function of theirs may be making the dataset
+    const DrawingScope users({t_drawing.interrupt, false});  // a user function may be making the dataset
     stream->restart(0);
     // A dataset within another dataset's flat_map may be empty; an element of zeros is then used.
     if (!stream->next(slots_.at(number_).buffer))
@@ -106,7 +106,7 @@ std::vector<Layout> infer_results(const Recipe& recipe, const MapStage& map, con
   return declared_results(recipe, {results[kFull].names, declared});
 }
 
-/// Whether converting `value` to it gives the same number; a float rounds.
+/// Whether `dtype` can hold `value`; floating dtypes can, with rounding.
 bool holds(DType dtype, double value) {
   if (dtype == DType::kI64) return value == std::trunc(value) && value >= -0x1p63 && value < 0x1p63;
   if (dtype == DType::kI32) return value == std::trunc(value) && value >= INT32_MIN && value <= INT32_MAX;

@@ -378,7 +378,7 @@ void Loader::deliver(Slot& slot, uint64_t number) {
   cell.delivered = static_cast<uint32_t>(number + 1);
   cell.delivered.notify_one();
   if (awaited_ == &cell) {
-    { const std::scoped_lock lock(consumer_.mutex); }  // it sleeps by now
+    { const std::scoped_lock lock(consumer_.mutex); }  // the consumer sleeps by now
     consumer_.woken.notify_one();
   }
   --in_flight_;
@@ -410,7 +410,7 @@ Loader::Slot& Loader::wait_for_delivery() {
     }
     if (seen != wanted) sleep_until(cell, wanted);
     ++take_number_;
-    if (cell.slot->run != run_) {  // left over from what was abandoned
+    if (cell.slot->run != run_) {  // belongs to an abandoned run
       free_slot(*cell.slot);
       continue;
     }
@@ -430,9 +430,9 @@ int64_t Loader::ready() const {
   return static_cast<int64_t>(number - take_number_);
 }
 
-/// Throws Interrupted where a stage reads this loader.
+/// Throws Interrupted if a stage reads this loader.
 void Loader::sleep_until(const Cell& cell, uint32_t delivered) {
-  if (!t_drawing.interrupt) {  // nothing else wakes it, and this costs less
+  if (!t_drawing.interrupt) {  // only the delivery can wake it, and this costs less
     for (uint32_t seen; (seen = cell.delivered) != delivered;) cell.delivered.wait(seen);
     return;
   }
@@ -459,7 +459,7 @@ void Loader::free_slot(Slot& slot) {
   const std::scoped_lock lock(free_mutex_);
   free_.push_back(&slot);
   ++freed_count_;
-  // The consumer is faster than the workers expected.
+  // The consumer is faster than the workers expected, so their naps end early.
   const size_t reserve = std::max<size_t>(1, slots_.size() / 4);
   if (waiting_ > 0 && free_.size() + reserve >= slots_.size()) freed_.notify_all();
 }

@@ -54,7 +54,7 @@ uint64_t state_fingerprint(const Recipe& recipe) {
 
 /// A place in the order of the dataset before its last sharding.
 struct Place {
-  Sharding saved_by = {};   // its index is of no interest: all shards have taken as many elements
+  Sharding saved_by = {};   // its index doesn't matter: all shards have taken equally many
   int64_t input_elems = 0;  // of the groups that were taken whole; at the end of an epoch, of all of them
   int64_t in_block = 0;     // elements taken of the block that follows
 };
@@ -63,7 +63,7 @@ int64_t input_size(const Recipe& recipe) {
   return last_sharding(recipe) ? recipe.order.back().input_size : recipe.size;
 }
 
-/// After `taken` elements of the shard `by`, the last stage of `recipe`.
+/// The place after `taken` elements of the shard `by`, the last stage of `recipe`.
 Place place_after(const Recipe& recipe, const Sharding& by, int64_t taken) {
   const int64_t input = input_size(recipe), in_block = taken % by.block;
   if (taken == recipe.size && in_block > 0) return {by, input, 0};  // the input ends within the block
@@ -193,7 +193,7 @@ void Loader::save_under_way(StateWriter& state) {
   const OrderHold hold(*this, Interrupt::kPause);
   wait_for_workers();
   if (failed_) state.put(int64_t{0});
-  if (failed_ || !save_pending(state)) {  // what follows an error is of no use: the next epoch begins anew
+  if (failed_ || !save_pending(state)) {  // after an error, the next epoch begins anew
     state.put(epoch_ + 1);
     state.put(int64_t{0});
     state.put(uint64_t{1});

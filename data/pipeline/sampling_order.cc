@@ -42,7 +42,7 @@ class RowOrder final : public SamplingOrder {
   int64_t rows_, row_ = 0;
 };
 
-constexpr int64_t kMostRows = int64_t{1} << 40;  // of a stream, or passes, in a state that is believed
+constexpr int64_t kMostRows = int64_t{1} << 40;  // limit for rows of a stream, and passes, in a state
 
 /// The buffers of a stream, one after the other.
 class StreamOrder final : public SamplingOrder {
@@ -264,8 +264,8 @@ class TruncatedOrder final : public OrderOver {
   int64_t elems_, left_ = 0;
 };
 
-/// For skip and shard: from element `first` on, the first `block` elements of every `group`. What lies
-/// between is skipped by a seek where the input can seek, and otherwise read.
+/// For skip and shard: starting with element `first`, takes the first `block` elements of every `group`.
+/// Elements between are skipped by a seek if the input can seek; otherwise they are read and dropped.
 class ShardedOrder final : public OrderOver {
  public:
   ShardedOrder(std::unique_ptr<SamplingOrder> input, int64_t first, int64_t block, int64_t group,

@@ -70,7 +70,7 @@ int64_t ShuffledOrder::next(int64_t* indices) {
   if (filled_ == 0) return 0;
   const auto place = static_cast<size_t>(draws_.below(drawn_, filled_));
   const bool full = filled_ == capacity_;
-  int64_t length = full ? input_->next(indices) : 0;  // of what comes in its place
+  int64_t length = full ? input_->next(indices) : 0;  // of the indices that come in its place
   ++drawn_;
   if (length > 0) {
     std::swap_ranges(indices, indices + stage_.rows, indices_at(place));
@@ -93,8 +93,8 @@ void ShuffledOrder::fill_gap(size_t place) {
 /// The positions, in the input's order, of the buffer's elements after `draws` draws.
 std::vector<int64_t> ShuffledOrder::held_after(int64_t draws) {
   const auto buffer = static_cast<int64_t>(capacity_);
-  // While the input lasts, draw t replaces the element that it took by input element buffer + t. The last
-  // draw at a place therefore determines its content.
+  // While the input lasts, draw t replaces the element that it takes with input element number buffer + t.
+  // The last draw at a place therefore determines its content.
   const int64_t refilled =
       stage_.input_size == kInfinite ? draws : std::min(draws, stage_.input_size - buffer);
   std::vector<int64_t> held(capacity_, -1);
@@ -122,8 +122,8 @@ void ShuffledOrder::seek(uint64_t epoch, int64_t position) {
   std::vector<size_t> by_place(held.size());
   std::iota(by_place.begin(), by_place.end(), size_t{0});
   std::ranges::sort(by_place, {}, [&](size_t i) { return held[i]; });
-  // Advancing over a few elements costs less than seeking, and over any number less than filling the buffers
-  // of the input again.
+  // Advancing over a few elements costs less than seeking. If seeking means that the input fills its buffers
+  // again, advancing over any number of elements costs less.
   const int64_t walk = stage_.seekable ? 16 : INT64_MAX;
   std::vector<int64_t> walked_over(static_cast<size_t>(stage_.rows));
   int64_t at = -1;

@@ -87,7 +87,7 @@ class UnbatchSource final : public OverInput {
   /// The number of elements in all batches of an epoch, if it follows from the signatures.
   static int64_t rows_of(const Recipe& input) {
     if (input.size < 0) return input.size;
-    if (input.size == 0) return kUnknown;  // of a shard that has none; then there is no element either
+    if (input.size == 0) return kUnknown;  // an empty shard: there are no elements either
     const std::vector<Layout>& forms = input.results();
     const int64_t full = forms[kFull].specs[0].shape[0];
     if (forms.size() == 1) return full == kAnyExtent ? kUnknown : checked_mul(input.size, full, "unbatch");
@@ -150,7 +150,7 @@ class UnbatchSource final : public OverInput {
     ElementBuffer held_;  // a restored batch
     mutable Loader input_;
     const Element* current_ = nullptr;
-    int64_t at_ = 0;  // row of it that comes next
+    int64_t at_ = 0;  // the next row of `current_`
   };
 };
 
@@ -204,7 +204,7 @@ class InterleaveSource final : public OverInput {
             if (++given_ == options_.block) to_next_place();
             return true;
           }
-          place.dataset.reset();  // the next one takes its place when it is its turn
+          place.dataset.reset();  // the next dataset opens at this place's next turn
         } else {
           ++idle;
         }
@@ -247,7 +247,7 @@ class InterleaveSource final : public OverInput {
    private:
     struct Place {
       std::unique_ptr<ElementBuffer> of;  // the element that the dataset is for
-      Position position;                  // its own
+      Position position;                  // of that element
       std::unique_ptr<Loader> dataset;
     };
 

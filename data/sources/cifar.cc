@@ -37,7 +37,7 @@ uint64_t records_of(const InputFile& file, LabelClasses classes) {
   return records;
 }
 
-/// Images and one tensor of labels for each of a record's.
+/// Images, and one tensor of labels for each label of a record.
 struct Images {
   Tensor pixels;
   std::vector<Tensor> labels;

@@ -17,9 +17,9 @@ namespace {
 /// Files of records, one after the other. A Format says what a record is:
 ///   Format::Reader            the open file; made of (path, options)
 ///   next(reader, path, buffer)  writes the next record; false at the file's end
-///   save(state, reader)       where the reader stands
-///   restore(state, reader)
-///   add_to(print)             what makes other records of the same files
+///   save(state, reader)       saves the reader's position
+///   restore(state, reader)    restores it
+///   add_to(print)             adds the options that change the records
 template <typename Format>
 class FileSource final : public StreamSource {
  public:
@@ -94,8 +94,8 @@ struct RecordFormat {
   using Reader = RecordReader;
   RecordReaderOptions options;
   std::vector<std::byte> record = {};
-  size_t parsed_bytes = 0;                       // that a parser keeps
-  std::unique_ptr<ReadMemory> memory = nullptr;  // of `record`, which every stream has its own of
+  size_t parsed_bytes = 0;                       // memory that a parser keeps
+  std::unique_ptr<ReadMemory> memory = nullptr;  // of `record`; not shared by copies
 
   RecordFormat(RecordReaderOptions read) : options(std::move(read)) {}
   RecordFormat(const RecordFormat& other) : options(other.options) {}
@@ -122,7 +122,7 @@ struct RecordFormat {
   void add_to(Fingerprint&) const {}
 };
 
-/// Records taken apart.
+/// Records that are parsed as examples.
 struct ExampleFormat : RecordFormat {
   std::shared_ptr<const std::vector<FeatureSpec>> features;
   std::shared_ptr<ExampleParser> parser = nullptr;  // of one stream

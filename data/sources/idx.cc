@@ -84,7 +84,7 @@ class IdxReader {
       const size_t widest = std::max(type.bytes, dtype_size(type.dtype));
       if (checked_mul<uint64_t>(elems, widest) <= options_.limit_bytes) return elems * type.bytes;
     } catch (const Error&) {
-      // Too large to count is too large.
+      // A size that overflows exceeds the limit, too.
     }
     refuse(4, "the array of {} exceeds the limit of {} bytes", shape.str(), options_.limit_bytes);
   }

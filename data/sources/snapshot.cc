@@ -19,7 +19,8 @@ namespace {
 constexpr std::string_view kWhere = "snapshot";
 constexpr const char* kManifest = "snapshot.txt";
 
-/// One array whose rows are appended: NPY wants their number first, so the header is written over at the end.
+/// An NPY file to which rows are appended. Its header holds the number of rows, so it is rewritten at the
+/// end.
 class GrowingNpy {
  public:
   GrowingNpy(const std::filesystem::path& path, const TensorSpec& row) : path_(path), row_(row) {
@@ -89,7 +90,7 @@ void write_elements(const std::shared_ptr<const Recipe>& recipe, const std::file
   for (const auto& array : arrays) array->finish();
 }
 
-/// Writes a sibling and renames it, so that what is there is complete.
+/// Writes a sibling folder and renames it at the end, so that an existing `folder` is always complete.
 void make_folder(const std::shared_ptr<const Recipe>& recipe, const std::filesystem::path& folder,
                  const std::string& manifest) {
   static std::atomic<int> number{0};  // of those that this process makes

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kWhere = "bucket_by_sequence_length";
 
-/// The options, and what follows from them.
+/// The options, and values derived from them.
 struct Buckets {
   std::shared_ptr<const Recipe> input;
   int number;  // of the stage

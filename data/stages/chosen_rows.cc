@@ -63,7 +63,7 @@ class SampledRows final : public ChosenRows {
         seed_(seed ? *seed : default_seed("sample_rows")),
         seeded_(seed.has_value()) {
     std::partial_sum(sums_.begin(), sums_.end(), sums_.begin());
-    // Rows of weight 0 at the end are never drawn, also where the sum is rounded.
+    // Rows of weight 0 at the end are never drawn, even if the sum is rounded.
     while (weights[last_] == 0) --last_;
   }
   int64_t rows() const override { return count_; }

@@ -72,7 +72,7 @@ class OverSeveral : public ElementStream {
   std::vector<std::unique_ptr<Loader>> inputs_;
 };
 
-/// A source that is all it says: its layouts, its size, and how it is opened.
+/// A source defined by its layouts, its size, and a function that opens it.
 class OpenedBy final : public StreamSource {
  public:
   using Open = std::function<std::unique_ptr<ElementStream>(const std::vector<Layout>&)>;
@@ -165,7 +165,7 @@ class ZipStream final : public OverSeveral {
  private:
   std::vector<Layout> layouts_;
   std::vector<std::unique_ptr<ElementBuffer>> restored_;
-  std::vector<const Element*> parts_;  // of the next element; some, where its draw was interrupted
+  std::vector<const Element*> parts_;  // of the next element; only some if its draw was interrupted
 };
 
 class ConcatenatedRows final : public RowSource {
@@ -235,7 +235,7 @@ class SampledStream final : public OverSeveral {
     for (;;) {
       const double total = std::accumulate(left_.begin(), left_.end(), 0.0);
       if (total == 0) return false;
-      Rng rng = rng_;  // stays, should the draw be interrupted
+      Rng rng = rng_;  // a copy: `rng_` must not advance if the draw is interrupted
       const size_t at = drawn(rng.uniform() * total);
       const Element* element = inputs_[at]->advance();
       rng_ = rng;
@@ -264,8 +264,7 @@ class SampledStream final : public OverSeveral {
   }
 
  private:
-  /// The dataset at which the weights add up to more than `sum`; by rounding there may be none, then the
-  /// last.
+  /// The first dataset at which the sum of the weights exceeds `sum`. If rounding leaves none, the last one.
   size_t drawn(double sum) const {
     size_t last = 0;
     for (size_t i = 0; i < left_.size(); ++i) {
@@ -342,7 +341,7 @@ void require_alike(std::span<const Dataset> datasets) {
   static_cast<void>(merged(layouts));
 }
 
-/// What a dataset's elements are in a zip of `size` elements: all but the last, and that one.
+/// The layouts of a dataset's elements in a zip of `size` elements: of all except the last, and of the last.
 std::pair<Layout, Layout> zipped_forms(const Recipe& recipe, int64_t size) {
   const std::vector<Layout>& forms = recipe.results();
   if (forms.size() == 1) return {forms[0], forms[0]};
@@ -366,14 +365,15 @@ std::vector<Layout> layouts_of(const Recipes& recipes) {
 
 int64_t larger(int64_t a, int64_t b) { return a == kAutotune || b == kAutotune ? kAutotune : std::max(a, b); }
 
-/// A salt above those of all their shuffles.
+/// A salt above those of all shuffles in `recipes`.
 uint64_t next_salt_of(const Recipes& recipes) {
   uint64_t result = 0;
   for (const auto& recipe : recipes) result = std::max(result, next_salt(*recipe));
   return result;
 }
 
-/// Made by threads as all that it is made of allow.
+/// A dataset over `rows`, made from `recipes`. It takes the largest numbers of threads and prefetched
+/// elements among them, and keeps its order if any of them does.
 Dataset over_rows(std::shared_ptr<const RowSource> rows, const Recipes& recipes) {
   const std::shared_ptr<Recipe> recipe = recipe_over(std::move(rows));
   recipe->first_salt = next_salt_of(recipes);

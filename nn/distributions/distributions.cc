@@ -49,7 +49,7 @@ Tensor positive_uniform(const Shape& shape, DType dtype, random::Generator& gene
   return 1.0 - random_uniform(shape, 0, 1, dtype, generator);
 }
 
-/// log(1 - tanh(u)^2), of which 1 - tanh(u)^2 would keep no digit.
+/// log(1 - tanh(u)^2), computed without 1 - tanh(u)^2, which has no correct digits if |u| is large.
 Tensor log_tanh_slope(const Tensor& u) { return (std::numbers::ln2 - u - softplus(u * -2.0)) * 2.0; }
 
 Tensor log_beta(const Tensor& a, const Tensor& b) { return lgamma(a) + lgamma(b) - lgamma(a + b); }

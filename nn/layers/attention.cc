@@ -7,7 +7,7 @@
 namespace isochron::nn {
 namespace {
 
-/// The heads of keys; throws unless they divide those of queries, which must divide the width.
+/// The number of key heads. Throws unless it divides the number of query heads, which must divide the width.
 int64_t checked_key_heads(int64_t width, int64_t heads, const MultiHeadAttentionOptions& options) {
   const int64_t key_heads = options.key_value_heads == 0 ? heads : options.key_value_heads;
   require(heads >= 1 && width >= 1 && width % heads == 0, ErrorCode::kInvalidArgument, "multi_head_attention",

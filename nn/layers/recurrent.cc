@@ -14,10 +14,11 @@ namespace {
 
 constexpr int64_t kLstmGates = 4;
 
-/// The bias of an LSTM (4H), its forget gates at 1 if so wished, or of a GRU (2, 3H).
+/// The shape of the bias: (4H) for an LSTM, (2, 3H) for a GRU.
 Shape bias_shape(int64_t gates, int64_t units) {
   return gates == kLstmGates ? Shape{gates * units} : Shape{2, gates * units};
 }
+/// The initial bias. With `unit_forget_bias`, an LSTM's forget gates start at 1.
 Initializer bias_values(const Initializer& initializer, int64_t gates, int64_t units, bool unit_forget_bias) {
   if (gates != kLstmGates || !unit_forget_bias) return initializer;
   return [initializer, units](const Shape& shape, Rng& rng) {

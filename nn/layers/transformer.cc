@@ -10,7 +10,7 @@
 namespace isochron::nn {
 namespace {
 
-/// x + part(x), normalized before or behind.
+/// x + part(x), with the norm before `part` or after the sum.
 template <class Part>
 Tensor residual(const Tensor& x, LayerNorm& norm, bool norm_first, Part part) {
   return norm_first ? x + part(norm(x)) : norm(x + part(x));
@@ -18,7 +18,7 @@ Tensor residual(const Tensor& x, LayerNorm& norm, bool norm_first, Part part) {
 
 MultiHeadAttentionOptions attention_options(bool causal) { return {.causal = causal}; }
 
-/// Turns (a, b) by the angle of (cosine, sine).
+/// Rotates (a, b) by the angle of (cosine, sine).
 std::pair<Tensor, Tensor> turned(const Tensor& a, const Tensor& b, const Tensor& cosine, const Tensor& sine) {
   return {a * cosine - b * sine, a * sine + b * cosine};
 }

@@ -47,7 +47,7 @@ ClassMetric::ClassMetric(const ClassMetricOptions& options)
 }
 
 void ClassMetric::update(const Tensor& prediction, const Tensor& target, const Tensor& sample_weights) {
-  const graph::NameScope scope("class_metric");  // for the errors of what it is made of
+  const graph::NameScope scope("class_metric");  // so that errors of its ops name it
   if (options_.classes == 0) {
     update_binary(prediction, target, sample_weights);
   } else {
@@ -170,7 +170,7 @@ AreaUnderCurve::AreaUnderCurve(Curve curve, int64_t thresholds)
 }
 
 void AreaUnderCurve::update(const Tensor& prediction, const Tensor& target, const Tensor& sample_weights) {
-  const graph::NameScope scope("area_under_curve");  // for the errors of what it is made of
+  const graph::NameScope scope("area_under_curve");  // so that errors of its ops name it
   require_equal_shapes(prediction, target, "area_under_curve");
   constexpr double kRounding = 1e-6;  // of a softmax in f32
   const Tensor p = cast(reshape(prediction, {prediction.elems()}), DType::kF64);

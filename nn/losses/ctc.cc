@@ -59,8 +59,8 @@ Tensor with_blanks(const Tensor& labels, const Tensor& label_lengths, int64_t bl
   return concatenate({first, reshape(pairs, {samples, 2 * count})}, 1);
 }
 
-/// log(e^a + e^b + e^c), elementwise, which is fused into one kernel; -infinity, with gradients of 0, where
-/// all are. The gradient needn't go through the largest, by which the others are scaled.
+/// log(e^a + e^b + e^c), elementwise, fused into one kernel. Where all three are -infinity, so is the result,
+/// with gradients of 0. The largest only scales the terms, so the gradient needn't pass through it.
 Tensor log_of_sum(const Tensor& a, const Tensor& b, const Tensor& c) {
   const Tensor largest = stop_gradient(maximum(maximum(a, b), c));
   const Tensor scale = where(equal(largest, -kInfinity), 0, largest);
@@ -97,8 +97,7 @@ Tensor negative_log_likelihood(const Tensor& log_probabilities, const Tensor& la
   };
   const Tensor reached = scan(advance, {start}, {transpose(emitted, {1, 0, 2}), running}).state[0];
 
-  // An alignment ends at the last label or the blank after it.
-  // Lengths that no label can have must not wrap.
+  // An alignment ends at the last label or the blank after it. Invalid lengths must not wrap around.
   const Tensor end = clip(label_lengths, -1.0, static_cast<double>(positions)) * 2.0;
   const Tensor at = row_of_positions(positions);
   const Tensor ends = logical_or(equal(at, end), equal(at, end - 1.0));

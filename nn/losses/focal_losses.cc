@@ -44,7 +44,7 @@ Tensor categorical_focal(const Tensor& t, const Tensor& others, const Tensor& lo
   return reduce_widened(sum(losses, {-1}), prediction.dtype(), reduction_of(options));
 }
 
-/// The targets widened and smoothed, once operands and options are known to fit.
+/// Checks operands and options. Returns the targets, widened and smoothed.
 Tensor targets_of_classes(const Tensor& prediction, const Tensor& targets,
                           const CategoricalFocalOptions& options, std::string_view loss) {
   require_vectors(prediction, targets, loss);

@@ -43,7 +43,7 @@ Tensor sample_column(const Tensor& weights, const Tensor& losses) {
   return losses.rank() == 1 ? weights : reshape(weights, column);
 }
 
-/// The losses within each sample reduced.
+/// Reduces the losses within each sample.
 Tensor within_samples(const Tensor& losses, Reduction per_sample) {
   Axes inner;
   for (int axis = 1; axis < losses.rank(); ++axis) inner.push_back(axis);
@@ -199,7 +199,7 @@ void check_options(const Tensor& prediction, const CrossEntropyOptions& options,
   require_class_weights(options.class_weights, prediction, loss);
 }
 
-/// Losses are linear in the targets, so smoothing and class weights go into these.
+/// Losses are linear in the targets, so smoothing and class weights are applied to the targets.
 Tensor dense_losses(const CrossEntropy& loss, const Tensor& prediction, const Tensor& targets,
                     const CrossEntropyOptions& options) {
   Tensor t = smoothed(targets, options.label_smoothing, prediction.extent(-1), loss.name);

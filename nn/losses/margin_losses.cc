@@ -108,7 +108,7 @@ Tensor multi_margin(const Tensor& prediction, const Tensor& labels, const MultiM
   const Tensor x = widened(prediction);
   const Tensor index = cast(labels, DType::kI64);
   const Tensor own = take_along_axis(x, expand_dims(index, -1), -1);
-  const Tensor is_own = one_hot(index, x.extent(-1), x.dtype()) > 0.0;  // an infinite one less itself is NaN
+  const Tensor is_own = one_hot(index, x.extent(-1), x.dtype()) > 0.0;  // infinity - infinity is NaN
   Tensor terms = relu(where(is_own, scalar(0, x.dtype()), x - own + options.margin));
   if (options.power == 2) terms = square(terms);
   Tensor losses = mean(terms, {-1});

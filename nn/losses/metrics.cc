@@ -90,7 +90,7 @@ double MeanMetric::result() const {
 void MeanMetric::add(const Tensor& values, const Tensor& sample_weights) {
   if (!sample_weights.defined()) {
     const bool wide = values.dtype() == DType::kF32 || values.dtype() == DType::kF64;
-    add_to(0, sum(wide ? values : cast(values, DType::kF64)));  // a sum has the digits of its dtype
+    add_to(0, sum(wide ? values : cast(values, DType::kF64)));  // a sum has the precision of its dtype
     add_to(1, scalar(static_cast<double>(values.elems()), DType::kF64));
     return;
   }
@@ -108,7 +108,7 @@ void MeanMetric::add_weighted(const Tensor& values, const Tensor& weights) {
 
 void BinaryAccuracy::update(const Tensor& prediction, const Tensor& target, const Tensor& sample_weights) {
   require_same_shape(prediction, target, "binary_accuracy");
-  const Tensor& p = prediction;  // no integer tensor is compared with a fraction
+  const Tensor& p = prediction;  // integers are cast below: the threshold is a fraction
   const Tensor positive = as_numbers((is_floating(p.dtype()) ? p : as_numbers(p)) > threshold_);
   add(as_numbers(equal(positive, as_numbers(target))), sample_weights);
 }

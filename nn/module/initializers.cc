@@ -16,7 +16,7 @@ struct Streams {
   uint64_t next = 0;
   uint64_t process_calls = 0;  // of the process's seed when `seed` was set
 };
-/// Shared by all threads but those with a seed of their own.
+/// Shared by all threads except those with a seed of their own.
 Streams& streams() {
   static Streams of_all;
   thread_local Streams of_thread;
@@ -105,8 +105,8 @@ double fan_of(const Shape& shape, Fan fan) {
   return std::max(n, 1.0);
 }
 
-/// A standard normal number within [low, high], which must begin within 2 of 0: by rejection, of normal
-/// numbers or, in a narrow range, of uniform ones.
+/// A standard normal number within [low, high], by rejection of normal numbers or, in a narrow range, of
+/// uniform ones. The range must begin within 2 of 0.
 double normal_between(Rng& rng, double low, double high) {
   if (high - low >= 2) {
     for (;;) {

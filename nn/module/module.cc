@@ -135,7 +135,7 @@ Module& Module::operator=(Module&& other) noexcept {
 
 void Module::name_members(const std::string& before) {
   for (const Members::Member& member : Members(*this, path_)) {
-    if (member.variable.defined()) {  // its own name, or its path before
+    if (member.variable.defined()) {  // its name here, or its previous path
       const std::string& name = member.variable.name();
       if (name == member.name || name == before + member.name) member.variable.rename(path_ + member.name);
     }
@@ -174,7 +174,7 @@ Module::Scope::Scope(Module& module) : exceptions_(std::uncaught_exceptions()) {
   Module* around = t_entered.empty() ? nullptr : t_entered.back();
   if (!module.members_named_) module.name_members(module.path_);
   if (module.path_.empty() && around != nullptr && around != &module) {
-    around->name_members(around->path_);  // it may have come since they were named
+    around->name_members(around->path_);  // may have a new member
   }
   const std::string_view path = module.path_;
   if (path.empty()) {
@@ -251,7 +251,7 @@ Tensor Module::operator()(std::span<const Tensor> inputs) {
     t_failed.reset();
     throw;
   } catch (const Error& error) {
-    if (!t_failed) throw;  // its members can't be listed
+    if (!t_failed) throw;  // thrown before the module was entered
     throw located(error, *std::exchange(t_failed, std::nullopt));
   }
 }

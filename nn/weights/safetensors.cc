@@ -313,7 +313,7 @@ Tensor SafetensorsFile::read(std::string_view name) const {
   const Tensor tensor = empty(entry->spec, "safetensors");
   const std::span<std::byte> bytes(tensor.raw(), tensor.size_bytes());
   file_->read_at(data_begin_ + entry->begin, bytes);
-  if (entry->spec.dtype == DType::kBool) {  // any other byte than 0 and 1 would be no bool
+  if (entry->spec.dtype == DType::kBool) {  // bytes other than 0 and 1 become 1
     for (std::byte& byte : bytes) byte = std::byte{byte != std::byte{0}};
   }
   return tensor;

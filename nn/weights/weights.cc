@@ -10,7 +10,7 @@
 namespace isochron::nn {
 namespace {
 
-/// Variables of a module and what holds them in a file.
+/// Variables of a module, and the names of the tensors that hold them in a file.
 struct Slot {
   const Module* layer;
   std::vector<Variable> variables;
@@ -130,7 +130,7 @@ class SlotCollector {
       }
       const auto shared =
           std::count_if(variables.begin(), variables.end(), [&](const Variable& v) { return known(v); });
-      if (shared != 0 && shared != std::ssize(variables)) continue;  // what is new must not be lost
+      if (shared != 0 && shared != std::ssize(variables)) continue;  // new variables must not be lost
       if (rule.applies && !rule.applies({variables.begin(), variables.end()})) continue;
       add(std::move(variables), std::move(one));
     }
