@@ -54,8 +54,8 @@ void check_gradient(const Variable& parameter, const Tensor& gradient) {
        gradient.spec().str());
 }
 
-/// Zeros, which take no memory of their own in a capture. They are -0, because -0 + x is x for every x, but 0
-/// + x isn't x for x = -0.
+/// Zeros, which take no memory of their own in a capture. They are -0 because -0 + x is x for every x, while
+/// 0 + (-0) is 0.
 Tensor no_change(const TensorSpec& spec) {
   const Tensor zero = scalar(-0.0, spec.dtype);
   return spec.shape.rank() == 0 ? zero : broadcast_to(zero, spec.shape);

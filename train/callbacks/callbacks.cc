@@ -153,7 +153,8 @@ ReduceLearningRateOnPlateau::ReduceLearningRateOnPlateau(optim::Optimizer& optim
 
 void ReduceLearningRateOnPlateau::on_train_begin(RunState& run) {
   require_measured(run, options_.monitor, kind());
-  optimizer_.set_learning_rate(optimizer_.learning_rate());  // an error under a schedule, not hours later
+  optimizer_.set_learning_rate(
+      optimizer_.learning_rate());  // throws now, not hours later, if it is scheduled
   best_ = Best(options_.mode, options_.min_delta);
   waited_ = cooling_ = 0;
 }
@@ -256,7 +257,7 @@ void CsvLogger::on_train_begin(RunState& run) {
   header_ =
       fmt::format("epoch{0}{1}", options_.separator, fmt::join(names_, std::string(1, options_.separator)));
   fresh_ = !options_.append;
-  std::error_code failed;  // opening tells
+  std::error_code failed;  // opening the file reports the error
   if (filename_.has_parent_path()) std::filesystem::create_directories(filename_.parent_path(), failed);
   file_.reset(std::fopen(filename_.c_str(), options_.append ? "a+" : "r+"));
   if (!file_ && !options_.append && errno == ENOENT) file_.reset(std::fopen(filename_.c_str(), "w+"));

@@ -60,7 +60,7 @@ void MemoryWatch::take(std::string name, int64_t step) {
   moments_.push_back(memory_moment(std::move(name), step));
 }
 
-/// The first declared step beyond `step`.
+/// Sets next_step_ to the first step beyond `step` at which a moment is due.
 void MemoryWatch::find_next(int64_t step) {
   constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
   next_step_ = kNever;

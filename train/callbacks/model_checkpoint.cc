@@ -273,7 +273,7 @@ void ModelCheckpoint::restore(const RunState& run, const std::string& state) {
   std::vector<std::filesystem::path> paths;
   for (size_t at = line; at < state.size();) {
     const size_t end = std::min(state.find('\n', at + 1), state.size());
-    // As path_of spells it, which folder_ need not.
+    // Spelled as in path_of; folder_ may be spelled differently.
     paths.push_back(options_.filepath.parent_path() /
                     std::filesystem::path(state.substr(at + 1, end - at - 1)).filename());
     at = end;

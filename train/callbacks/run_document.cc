@@ -25,7 +25,7 @@ double number_of(const ordered_json& value) {
   throw std::invalid_argument("'" + text.substr(0, 20) + "' is not a number");
 }
 
-/// The library would cut off fractions, and convert what fits no 64 bits.
+/// Rejects numbers that the library would silently change: fractions, and numbers that `Int` can't hold.
 template <typename Int>
 Int whole_of(const ordered_json& value) {
   const bool unfit = value.is_number_unsigned() && !std::in_range<Int>(value.get<uint64_t>());

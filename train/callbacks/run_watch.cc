@@ -24,7 +24,7 @@ using nlohmann::ordered_json;
 
 constexpr size_t kMostMedians = 64;
 
-/// Of the class with most of the time, thinned out.
+/// The medians of the step class that takes most of the time, thinned out.
 ordered_json medians_json(const observe::Recorder& recorder) {
   const observe::WindowSeries* main = nullptr;
   for (const int c : recorder.classes()) {
@@ -43,7 +43,7 @@ ordered_json medians_json(const observe::Recorder& recorder) {
 
 RunWatch::RunWatch(const observe::Recorder& recorder, RunWatchOptions options)
     : recorder_(recorder), options_(std::move(options)), alarm_(recorder, options_.alarm) {
-  std::error_code failed;  // writing tells
+  std::error_code failed;  // writing reports the error
   if (!options_.folder.empty()) std::filesystem::create_directories(options_.folder, failed);
 }
 
@@ -69,14 +69,14 @@ void RunWatch::look(const RunState& run, const Results& results) {
   results_ = results;  // also if nothing is written now: the last write includes them
   if (alarm_.due()) {
     if (const auto report = alarm_.look()) raise(*report);
-    give_back_free_heap();  // a look is rare, and takes up to a MB
+    give_back_free_heap();  // a look is rare, and allocates up to a MB
   }
   if (options_.folder.empty() || now_ns() < next_write_ns_) return;
   next_write_ns_ = now_ns() + std::llround(options_.interval_seconds * 1e9);
   write(run, false);
 }
 
-/// A file that can't be written doesn't end the training; the first failure is told.
+/// A file that can't be written doesn't end the training; the first failure is reported.
 void RunWatch::try_writing(const std::function<void()>& write) {
   try {
     write();

@@ -14,7 +14,7 @@
 namespace isochron::train {
 namespace {
 
-/// Null where its numbers can't be shown as a histogram: counters, 16-bit types.
+/// The histogram of a tensor's numbers; null for dtypes that can't be shown as one: counters, 16-bit types.
 std::optional<observe::HistogramSummary> summary_of(const Tensor& anywhere) {
   const Tensor tensor = to_device(anywhere, {});
   if (tensor.dtype() == DType::kF32) return observe::summarize(tensor.span<float>());
@@ -22,7 +22,7 @@ std::optional<observe::HistogramSummary> summary_of(const Tensor& anywhere) {
   return std::nullopt;
 }
 
-/// In microseconds, in at most HistogramSummary::kMaxBuckets buckets.
+/// The histogram in microseconds, with at most HistogramSummary::kMaxBuckets buckets.
 observe::HistogramSummary summary_of(const observe::LogHistogram<uint32_t>& durations_ns) {
   observe::HistogramSummary summary;
   double below_ns = 0;
@@ -55,7 +55,7 @@ graph::BoundNames names_of(const RunState& run) {
   try {
     for (const auto& [name, variable] : run.savable->variables())
       names[variable.tensor().device_address()] = name;
-  } catch (const Error& error) {  // the trainer wasn't told of them
+  } catch (const Error& error) {  // the trainer doesn't know the weights
     if (error.code() != ErrorCode::kUnsupported) throw;
   }
   return names;
@@ -105,7 +105,8 @@ void TensorBoard::write_graph(const RunState& run) {
   const std::vector<double> live = live_bytes(run.captured->plan_report());
   std::unique_ptr<observe::EventFile> slot;
   observe::EventFile& memory = file(slot, "step_memory");
-  // Beyond the most points, the fullest kernel of each stretch.
+  // If there are more kernels than kMaxMemoryPoints, writes only the largest value of each stretch of
+  // kernels.
   const size_t stretch = (live.size() + kMaxMemoryPoints - 1) / std::max<size_t>(kMaxMemoryPoints, 1);
   for (size_t i = 0; i < live.size(); i += std::max<size_t>(stretch, 1)) {
     const auto begin = live.begin() + static_cast<std::ptrdiff_t>(i);
@@ -130,7 +131,7 @@ void TensorBoard::write_histograms(const RunState& run) {
         if (variable.elems() > 0) write("weights/" + name, variable.tensor());
       }
     }
-  } catch (const Error& error) {  // the trainer wasn't told of them
+  } catch (const Error& error) {  // the trainer doesn't know the weights
     if (error.code() != ErrorCode::kUnsupported) throw;
   }
   written = 0;
@@ -162,7 +163,7 @@ void TensorBoard::write_transfers(const RunState& run) {
   if (run.captured == nullptr || run.captured->plan_count() == 0) return;
   const cuda::TransferStats before = std::exchange(transferred_, run.captured->transfer_stats());
   const int64_t transfers = transferred_.transfers - before.transfers;
-  if (transfers <= 0) return;  // or plans were evicted, with what they had counted
+  if (transfers <= 0) return;  // negative if plans were evicted together with their counts
   const auto scalar = [&](const char* name, double now, double then) {
     train_->scalar(fmt::format("transfer/{}_per_batch", name), run.total_steps,
                    (now - then) / static_cast<double>(transfers));
@@ -173,7 +174,7 @@ void TensorBoard::write_transfers(const RunState& run) {
   scalar("waited_us", transferred_.waited_ns * 1e-3, before.waited_ns * 1e-3);
 }
 
-/// Nothing of an earlier fit continues, even if that fit ended with an error.
+/// Discards everything of an earlier fit, even if that fit ended with an error.
 void TensorBoard::on_train_begin(RunState&) {
   train_.reset();
   validation_.reset();

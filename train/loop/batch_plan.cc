@@ -98,7 +98,7 @@ void BatchPlan::prepare(data::Dataset& dataset) {
               names_[static_cast<size_t>(chosen_.value())][i], signature_str(signature));
     }
   }
-  // Those of this dataset, as many of another one, and some of others, but not of all that there ever were.
+  // Keeps the plans of this dataset, as many of another one, and max_plans more, but not all plans ever made.
   captured_.keep_at_least(2 * signatures.size() + CaptureOptions().max_plans);
   for (const Signature& signature : signatures) captured_.prepare(signature);
   dataset.pin_memory(device_);

@@ -18,7 +18,7 @@ namespace isochron::train {
 namespace {
 
 constexpr std::string_view kWhere = "fit";
-constexpr size_t kMostText = 512;  // of what a rank says of a difference
+constexpr size_t kMostText = 512;  // of a rank's message about a difference
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
@@ -47,13 +47,13 @@ std::string difference(const std::vector<std::string>& own, const std::vector<st
                      shown(firsts, there, here));
 }
 
-/// The batches of an epoch over all ranks. Throws where they aren't known.
+/// The number of batches of an epoch over all ranks. Throws if it isn't known.
 int64_t epoch_batches(const data::Dataset& batches, int64_t steps_per_epoch, int64_t group_batches) {
   require(batches.size() != data::kUnknown, ErrorCode::kUnsupported, kWhere,
           "the number of batches isn't known, so ranks can't divide them; cache() the dataset, which counts "
           "them");
   if (steps_per_epoch == 0) return batches.size();
-  // Where epochs don't end with the data, none ends in the middle of an update.
+  // If epochs don't end with the data, no epoch ends in the middle of an update.
   return (steps_per_epoch + group_batches - 1) / group_batches * group_batches;
 }
 
@@ -63,22 +63,23 @@ int64_t share_of(int64_t batches, int64_t ranks, int64_t rank, int64_t block) {
   return batches / (ranks * block) * block + std::clamp<int64_t>(rest - rank * block, 0, block);
 }
 
-/// Pass after pass; maps get the same positions as in a fit without ranks, which begins each pass anew.
+/// Repeats the batches endlessly. Maps get the same positions as in a fit without ranks, which begins each
+/// pass anew.
 data::Dataset endless_passes(const data::Dataset& batches) {
   auto recipe = std::make_shared<data::Recipe>(*batches.repeat().recipe());
   recipe->order.back().passes_are_epochs = true;
   return data::Dataset(std::move(recipe));
 }
 
-/// An epoch of counted steps goes on over the ends of passes.
+/// This rank's batches. With `steps_per_epoch`, an epoch continues over the ends of passes.
 data::Dataset own_batches(const data::Dataset& batches, int64_t steps_per_epoch, const comm::Group& group,
                           int64_t block) {
   const bool goes_on = steps_per_epoch > 0 && batches.size() > 0;
   return (goes_on ? endless_passes(batches) : batches).shard(group.size(), group.rank(), block);
 }
 
-/// What each rank takes part in: sums of gradients, which are below an op that updates where batches are
-/// accumulated, or other exchanges.
+/// The number of collective ops in `step`: those that sum gradients if `of_gradients`, otherwise all others.
+/// Includes ops in nested graphs: with accumulation, the sums of gradients are in the body of a conditional.
 int64_t exchanges_of(const graph::Graph& step, bool of_gradients) {
   int64_t count = 0;
   for (const auto& node : step.nodes()) {
@@ -88,7 +89,7 @@ int64_t exchanges_of(const graph::Graph& step, bool of_gradients) {
   return count;
 }
 
-/// One number of a tally, of the ranks before and the next one.
+/// Merges one number of a tally: `before` over the earlier ranks, and `next` of the next rank.
 double merged_numbers(std::string_view name, double before, double next) {
   static const std::string batches = kOfLoss + std::string(LossTally::kBatches),
                            first_not_finite = kOfLoss + std::string(LossTally::kFirstNotFinite);
@@ -138,7 +139,7 @@ DataParallel::DataParallel(optim::Optimizer& optimizer, const data::Dataset& bat
       told_(static_cast<size_t>(group_.size())) {
   require(epoch_batches_ != 0, ErrorCode::kInvalidArgument, kWhere, "the data contain no batch");
   dataset_.set_epoch(batches.next_epoch());
-  group_.notes().request(false);  // an end that an earlier fit was asked for too late to tell the others
+  group_.notes().request(false);  // an end requested too late in an earlier fit
 }
 
 std::vector<std::string> DataParallel::data_of_all(const data::Dataset* validation) const {

@@ -15,10 +15,10 @@ namespace {
 
 using observe::Phase;
 
-/// After a failure the position of the dataset no longer matches that of the training.
+/// If reading fails, the dataset's position no longer matches that of the training.
 constexpr std::string_view kReading = "reading data";
 constexpr const char* kPrinting = "printing progress";
-/// Between two looks at the results, if steps are so long that `report_every` of them take longer.
+/// The interval between displays of the results if `report_every` steps take longer than this.
 constexpr int64_t kShowEveryNs = 1'000'000'000;
 
 constinit TraceLabel kStep(TraceCategory::kStep, "step");
@@ -184,8 +184,7 @@ void Trainer::Fit::epochs() {
   }
 }
 
-/// Whether a signal asks to stop; with several ranks, whether one of them was asked before the latest
-/// update.
+/// Whether a signal asks to stop. With several ranks: whether any rank was asked before the latest update.
 bool Trainer::Fit::stop_due() {
   const bool pending = StopSignals::pending() != 0;
   return parallel_ != nullptr ? parallel_->stop_requested(pending) : pending;
@@ -205,7 +204,7 @@ void Trainer::Fit::begin_epoch() {
     warm_ = true;
   }
   trainer_.reset_tallies();
-  results_ = {};  // that of the validation isn't this epoch's
+  results_ = {};  // those of the validation belong to the last epoch
   read_results(results_);
   durations_.clear();
   half_done_ = {};
@@ -279,14 +278,14 @@ void Trainer::Fit::train_and_fetch() {
   }
   const int64_t trained_ns = timed ? now_ns() : 0;
   if (recorder_ != nullptr) recorder_->set_class(step_class(steps, updates, partial));
-  // Of several ranks, all must be here, and no update half done.
+  // With several ranks, all must be at this step, and no update half done.
   const bool common = run_.ranks == 1 || (run_.step <= parallel_->common_steps() && summed_ == 0);
   if (common) {
     if (run_.step / options_.report_every != reported_ / options_.report_every) {
       report();
       shown_ns_ = timed ? trained_ns : now_ns();
     } else if (run_.ranks == 1 && timed && trained_ns - shown_ns_ >= kShowEveryNs) {
-      show();  // several ranks would not do so together
+      show();  // several ranks would not do so at the same step
       shown_ns_ = trained_ns;
     }
     reported_ = run_.step;
@@ -304,16 +303,15 @@ void Trainer::Fit::train_and_fetch() {
   }
 }
 
-/// 0: the usual call; 1: one with a partial batch, or cut short; 2: one that updates more often than others,
-/// where micro-batches are accumulated.
+/// 0: the usual call; 1: one with a partial batch, or cut short; 2: with accumulation, one that updates more
+/// often than others.
 int Trainer::Fit::step_class(int64_t steps, int64_t updates, bool partial) const {
   if (partial || steps < options_.steps_per_call) return 1;
   const optim::Optimizer* optimizer = trainer_.functions_.optimizer;
   return updates > 0 && updates > steps / optimizer->accumulate() ? 2 : 0;
 }
 
-/// Errors that come up once the first step has passed, such as an index out of range in the data, say which
-/// step it was.
+/// Adds the step's number to errors after the first step, such as an index out of range in the data.
 void Trainer::Fit::call_step() const {
   try {
     trainer_.train_.call(**at_);
@@ -324,7 +322,7 @@ void Trainer::Fit::call_step() const {
   }
 }
 
-/// Whether it updated, where micro-batches are accumulated.
+/// Returns whether the step updated the parameters, if micro-batches are accumulated; otherwise false.
 bool Trainer::Fit::train_step() {
   const bool flushed = trainer_.flush_last(run_.step + 1, run_.steps_per_epoch);
   const OptionalPhase phase(recorder_, Phase::kCompute);
@@ -410,7 +408,7 @@ void Trainer::Fit::adopt_stop_of_other_ranks() {
     run_.stop(fmt::format("a callback of rank {} has ended the training", *rank));
 }
 
-/// The declared point of a read within an epoch.
+/// Reads results within an epoch, after every `report_every` steps.
 void Trainer::Fit::report() {
   const bool ranks = run_.ranks > 1;
   if (ranks) {
@@ -430,7 +428,7 @@ void Trainer::Fit::report() {
   show_line();
 }
 
-/// Between reports that are seconds apart.
+/// Shows results between reports that are seconds apart.
 void Trainer::Fit::show() {
   if (!callbacks_.empty()) {
     read_results(results_);
@@ -471,7 +469,7 @@ void Trainer::Fit::validate(Results& results) {
     try {
       callbacks_.end_evaluation();
       kept.restore();
-      half_done_ = {};  // it can be begun again
+      half_done_ = {};  // the validation can be repeated
     } catch (const std::exception& error) {
       emit({EventKind::kNotice, "fit",
             fmt::format("after the validation failed, so did on_evaluation_end: {}", error.what())});
@@ -484,7 +482,7 @@ void Trainer::Fit::validate(Results& results) {
     if (validation_) merged.emplace(*parallel_, tallies(), "validation results", validation_->divided);
     trainer_.read_tallies(results, "val_");
   }
-  trainer_.reset_tallies();  // a validation loss may well be infinite: not to be taken for the training's
+  trainer_.reset_tallies();  // so that an infinite validation loss isn't taken for the training's
 }
 
 void Trainer::Fit::end_epoch() {
@@ -507,7 +505,8 @@ void Trainer::Fit::end_epoch() {
   if (options_.validation_data && run_.epoch % options_.validation_frequency == 0) validate(record.results);
   callbacks_.notify(&Callback::on_epoch_end, record.results);
   adopt_stop_of_other_ranks();
-  // The loss doesn't tell what the last update did. Several ranks would not find it together.
+  // The loss doesn't show whether the last update made variables non-finite. Several ranks skip this check,
+  // because they would not all fail together.
   if (!looked && ends() && run_.ranks == 1) numerics_.look_at_variables();
   {
     const OptionalPhase phase(recorder_, Phase::kLog, "progress");
@@ -523,9 +522,9 @@ void Trainer::Fit::end_epoch() {
 
 void Trainer::Fit::save(SavePoint point) {
   if (parallel_ != nullptr) parallel_->seek_draws(summed_);  // callbacks and the validation may have drawn
-  std::optional<DataParallel::Merged> merged;                // what is saved is of all ranks
+  std::optional<DataParallel::Merged> merged;                // checkpoints hold tallies of all ranks
   if (run_.ranks > 1 && (point != SavePoint::kStep || callbacks_.due_at_step())) {
-    if (point != SavePoint::kEpoch) merge_averages();  // else they are
+    if (point != SavePoint::kEpoch) merge_averages();  // at an epoch's end they are merged
     merged.emplace(*parallel_, tallies(), "results for a checkpoint");
   }
   callbacks_.save(point);

@@ -16,7 +16,7 @@ using observe::Phase;
 
 constexpr const char* kRunning = "running callbacks";
 
-/// Of what a callback saves beside its state.
+/// The prefix of the names of a callback's saved variables.
 std::string prefix_of(const std::string& callback) { return fmt::format("callback/{}/", callback); }
 
 }  // namespace

@@ -60,7 +60,8 @@ std::string Trainer::Fit::document(bool weights_only) {
   return document.str();
 }
 
-/// The caller's settings, and for a notice the precision and what the optimizer's constructor was given.
+/// The caller's settings, and the precision and the optimizer's arguments; a difference in the latter two
+/// only causes a notice.
 const std::vector<FitOptions::Setting>& Trainer::Fit::settings() {
   if (!settings_.empty()) return settings_;
   settings_ = options_.settings;
@@ -81,7 +82,7 @@ void Trainer::Fit::blobs(NamedBlobs& blobs) {
   std::string& baseline = blobs[kBaselineBlob];
   baseline = warm_ && recorder_ != nullptr ? recorder_->baseline(std::move(baseline)) : baseline_;
   std::string& history = blobs[kHistoryBlob];
-  reserve_resident(history, history_.text().capacity());  // of one size, whatever the epoch
+  reserve_resident(history, history_.text().capacity());  // of equal size in every epoch
   history = history_.text();
 }
 
@@ -129,7 +130,7 @@ const NamedVariables& Trainer::Fit::tallies() {
   return tallies_;
 }
 
-/// All that must be the same on all ranks, a line each.
+/// Everything that must be the same on all ranks, one line per item.
 std::vector<std::string> Trainer::Fit::settings_of_all() const {
   std::vector<std::string> lines = {
       "version " ISOCHRON_VERSION,
@@ -161,7 +162,7 @@ std::vector<std::string> Trainer::Fit::settings_of_all() const {
   return lines;
 }
 
-/// Reports before the first step what a checkpoint can't hold, if a callback has asked for what it saves.
+/// Reports, before the first step, what a checkpoint can't hold, if a callback saves checkpoints.
 void Trainer::Fit::check_what_is_saved() {
   if (weights_.empty()) return;
   check_names(variables());
@@ -225,8 +226,8 @@ void Trainer::Fit::resume(const ResumedRun& resumed) {
   }
   for (size_t i = 0; i < contents.size(); ++i) saved[i].second.assign(contents[i]);
   for (const Variable& sum : begun_anew) sum.assign(zeros(sum.shape(), sum.dtype()));
-  if (run_.rank > 0) trainer_.reset_tallies();  // those of all ranks, which the first one goes on with
-  if (!epoch_done_) trainer_.loss_.set_batches(run_.step);  // this rank's, of whatever number of ranks
+  if (run_.rank > 0) trainer_.reset_tallies();  // the saved ones are of all ranks; the first rank has them
+  if (!epoch_done_) trainer_.loss_.set_batches(run_.step);  // counted on this rank alone
   random::default_generator().set_state(from_span<int64_t>({2}, document.random));
   progress_.note(fmt::format("resumed from {} (epoch {}, step {})", resumed.checkpoint.path().string(),
                              document.epoch, document.step));

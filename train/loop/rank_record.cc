@@ -23,7 +23,7 @@ void RankRecord::end_warmup() {
   arrivals_ = group_.arrivals();
 }
 
-/// Since the end of warm-up, from each rank; -1: unknown.
+/// The mean arrival time per call from each rank since the end of warm-up; -1: unknown.
 std::vector<int64_t> RankRecord::mean_arrivals() const {
   const comm::Arrivals now = group_.arrivals();
   const int64_t calls = now.calls - arrivals_.calls;

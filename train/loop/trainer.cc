@@ -118,7 +118,7 @@ class Trainer::CallScope {
         outermost_ || none == self, ErrorCode::kInvalidArgument, where,
         "called while another thread's call runs; a Trainer runs one call at a time: give each thread its "
         "own, or order the calls");
-    if (!trainer.functions_.device.is_cpu())  // of this thread; on the CPU it is there
+    if (!trainer.functions_.device.is_cpu())  // this thread's generator; it starts on the CPU
       random::default_generator().move_to(trainer.functions_.device);
   }
   ~CallScope() {
@@ -210,7 +210,7 @@ Results Trainer::evaluate(Batches data) {
   const CallScope scope(*this, "evaluate");
   require_finite_pass(data.dataset(), "evaluate");
   evaluate_.prepare(data.dataset());
-  KeptVariables before(tallies());  // of an epoch, where a callback of it evaluates
+  KeptVariables before(tallies());  // of an epoch, if one of its callbacks evaluates
   before.keep();
   run_evaluation(data.dataset());
   Results results;
