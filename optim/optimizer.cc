@@ -143,7 +143,7 @@ void Optimizer::check_options() const {
   const auto check = [](bool good, std::string_view what, double value) {
     require(good, ErrorCode::kInvalidArgument, "optimizer", "{}, got {}", what, value);
   };
-  const auto natural = [](double value) {  // in f32 too, in which most parameters are
+  const auto natural = [](double value) {  // finite in f32 too, the dtype of most parameters
     return value >= 0 && value <= std::numeric_limits<float>::max();
   };
   check(natural(weight_decay_.rate), "the weight decay must be finite and >= 0", weight_decay_.rate);

@@ -43,7 +43,7 @@ struct Optimizer::Update {
     size_t targets = 0;
   };
   std::vector<Call> calls;  // the first one may overwrite the step count, which the others read
-  std::vector<bool> uses;   // of the entries: whether this step has a gradient of theirs
+  std::vector<bool> uses;   // for each entry: whether this step has a gradient for it
   bool divided = false;     // whether there are several groups
   Tensor used;              // i64 (entries): 1 if a micro-batch had one; only if one process accumulates
   std::vector<Variable> targets;

@@ -40,7 +40,7 @@ struct AdamOptions {
   /// Added to sqrt(v) before bias correction ("epsilon hat" of Kingma and Ba, section 2).
   double epsilon = 1e-7;
   bool amsgrad = false;
-  /// PyTorch's Adam: epsilon is added to the bias-corrected root. (Its default is 1e-8.)
+  /// PyTorch's Adam: epsilon is added to the bias-corrected root. (Its default epsilon is 1e-8.)
   bool epsilon_after_correction = false;
   WeightDecay weight_decay = {};
   StepOptions step = {};
@@ -74,7 +74,8 @@ struct RmsPropOptions {
   /// Added to v under the root.
   double epsilon = 1e-7;
   bool centered = false;
-  /// PyTorch's RMSprop: sqrt(v) + epsilon. (Its defaults are learning rate 0.01, alpha = rho 0.99, 1e-8.)
+  /// PyTorch's RMSprop: sqrt(v) + epsilon. (Its defaults: learning rate 0.01, alpha (rho here) 0.99, epsilon
+  /// 1e-8.)
   bool epsilon_outside_root = false;
   /// PyTorch's momentum, as in SgdOptions.
   bool learning_rate_outside_velocity = false;
@@ -92,7 +93,7 @@ struct AdagradOptions {
   /// The initial value of the sum of squares; >= 0.
   double initial_square_sum = 0.1;
   double epsilon = 1e-7;
-  /// PyTorch's Adagrad: sqrt(v) + epsilon. (Its defaults are learning rate 0.01, sum from 0, 1e-10.)
+  /// PyTorch's Adagrad: sqrt(v) + epsilon. (Its defaults: learning rate 0.01, initial sum 0, epsilon 1e-10.)
   bool epsilon_outside_root = false;
   WeightDecay weight_decay = {};
   StepOptions step = {};
@@ -122,8 +123,8 @@ struct AdamaxOptions {
   double beta_1 = 0.9;
   double beta_2 = 0.999;
   double epsilon = 1e-7;
-  /// PyTorch's Adamax: epsilon is added to the gradient before it enters the norm. (Its defaults are learning
-  /// rate 0.002 and 1e-8.)
+  /// PyTorch's Adamax: epsilon is added to the gradient before it enters the norm. (Its defaults: learning
+  /// rate 0.002, epsilon 1e-8.)
   bool epsilon_within_norm = false;
   WeightDecay weight_decay = {};
   StepOptions step = {};
@@ -140,7 +141,7 @@ struct NadamOptions {
   double beta_2 = 0.999;
   double epsilon = 1e-7;
   /// How fast the momentum's schedule settles; >= 0. PyTorch's default is 0.004, with learning rate 0.002 and
-  /// 1e-8.
+  /// epsilon 1e-8.
   double momentum_decay = 1;
   WeightDecay weight_decay = {};
   StepOptions step = {};

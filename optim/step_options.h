@@ -102,14 +102,14 @@ struct LossScale {
 struct StepOptions {
   std::vector<ParameterGroup> parameter_groups = {};
   /// Micro-batches per update: their gradients are summed, weighted by rows, and divided once by the number
-  /// of all rows. The update is that of the large batch up to rounding, except for random draws (dropout) and
-  /// for ops that depend on the whole batch (the moments of batch normalization are those of the
+  /// of all rows. The update equals that of the large batch up to rounding, except for random draws (dropout)
+  /// and for ops that depend on the whole batch (the moments of batch normalization are those of the
   /// micro-batches). A parameter is updated if at least one of the micro-batches used it; with several ranks,
   /// the micro-batches of an update must use the same parameters.
   int64_t accumulate = 1;
   /// The ranks that train together; null: comm::world(), which is one process unless it has been joined. An
-  /// update takes `accumulate` micro-batches of every rank and is that of the large batch as above, even if
-  /// ranks have different numbers of rows. Every rank makes the same calls. Parameters must be the same on
+  /// update takes `accumulate` micro-batches of every rank and equals that of the large batch, as above, even
+  /// if ranks have different numbers of rows. Every rank makes the same calls. Parameters must be the same on
   /// all ranks before the first step (Trainer ensures this) and stay the same, bit for bit. CPU only.
   std::shared_ptr<comm::Group> group = nullptr;
   /// Gradients are summed in the order of a binary tree over the micro-batches of an update, starting with

@@ -60,7 +60,7 @@ CsvTable read_csv(const std::filesystem::path& path, const CsvOptions& options =
 
 /// The distinct texts of a column of CSV files, without missing values. They are sorted by their bytes, so
 /// that the list doesn't depend on the order of files or rows. `column` and `options` as in CsvOptions.
-/// Throws as `read_csv`, and kOutOfMemory for texts beyond the memory budget.
+/// Throws like `read_csv`, and kOutOfMemory for texts beyond the memory budget.
 std::vector<std::string> csv_categories(std::span<const std::filesystem::path> files,
                                         const std::string& column, const CsvOptions& options = {});
 
@@ -68,7 +68,7 @@ std::vector<std::string> csv_categories(std::span<const std::filesystem::path> f
 /// reading allocates nothing.
 class CsvReader {
  public:
-  /// Reads as far as the first row, to learn how many columns there are. Throws as `read_csv`.
+  /// Reads as far as the first row, to learn how many columns there are. Throws like `read_csv`.
   explicit CsvReader(const std::filesystem::path& path, const CsvOptions& options = {});
 
   /// The names of the selected columns; empty without a header.
@@ -76,8 +76,8 @@ class CsvReader {
   /// The number of columns that a row returns.
   size_t columns() const { return selected_.size(); }
 
-  /// Reads the next row's numbers into `row` (columns() of them); false at the end. Throws as `read_csv`, and
-  /// kInvalidArgument for a row of another size; after an error only `seek` may be called.
+  /// Reads the next row's numbers into `row` (columns() of them); false at the end. Throws like `read_csv`,
+  /// and kInvalidArgument for a row of another size; after an error only `seek` may be called.
   bool next(std::span<double> row);
   /// Reads the next row without converting its fields; `text` returns them. Otherwise like `next`.
   bool next_row();
@@ -90,7 +90,7 @@ class CsvReader {
 
   /// Where the next row begins.
   CsvPosition position() const { return waiting_ ? first_row_ : scanner_.position(); }
-  /// Goes to a position; compressed files are decompressed up to it. Throws as InputStream::seek.
+  /// Goes to a position; compressed files are decompressed up to it. Throws like InputStream::seek.
   void seek(const CsvPosition& position);
 
  private:

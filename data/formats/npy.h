@@ -26,7 +26,7 @@ Tensor parse_npy(std::span<const std::byte> bytes, const std::string& where);
 /// An array that stays in its file, of any size; safe to use from several threads.
 class NpyFile {
  public:
-  /// Reads the header. Throws as `read_npy`; kUnsupported for Fortran order and big-endian numbers.
+  /// Reads the header. Throws like `read_npy`; kUnsupported for Fortran order and big-endian numbers.
   explicit NpyFile(const std::filesystem::path& path);
 
   const TensorSpec& spec() const { return spec_; }

@@ -50,14 +50,15 @@ class ZipError {
 
 Archive open_archive(std::span<const std::byte> bytes, const std::string& where) {
   constexpr std::string_view kMend = "; is it an .npz file, or truncated?";
-  require(!bytes.empty(), ErrorCode::kBadFormat, where, "the file is empty{}", kMend);  // which libzip takes
+  require(!bytes.empty(), ErrorCode::kBadFormat, where, "the file is empty{}",
+          kMend);  // libzip takes that
   ZipError error;
   std::unique_ptr<zip_source_t, FreeSource> source(
       zip_source_buffer_create(bytes.data(), bytes.size(), 0, error.get()));
   if (!source) fail_zip(error.get(), where, "");
   Archive archive(zip_open_from_source(source.get(), ZIP_RDONLY | ZIP_CHECKCONS, error.get()));
   if (!archive) fail_zip(error.get(), where, kMend);
-  static_cast<void>(source.release());  // the archive's now
+  static_cast<void>(source.release());  // now the archive owns it
   return archive;
 }
 
@@ -159,7 +160,7 @@ NpzFile read_npz(const std::filesystem::path& path) {
 
 void write_npz(const std::filesystem::path& path, std::span<const std::pair<std::string, Tensor>> arrays) {
   constexpr std::string_view kNoArrays("PK\5\6\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 22);
-  if (arrays.empty()) return write_file_atomically(path, kNoArrays);  // of which libzip makes no archive
+  if (arrays.empty()) return write_file_atomically(path, kNoArrays);  // libzip writes no empty archives
   ZipError error;
   const std::unique_ptr<zip_source_t, FreeSource> result(
       zip_source_buffer_create(nullptr, 0, 0, error.get()));

@@ -32,7 +32,7 @@ class TextLineReader {
   bool next(std::string& line);
 
   Position position() const { return {stream_.position(), lines_}; }
-  /// Goes to a position; compressed files are decompressed up to it. Throws as InputStream::seek.
+  /// Goes to a position; compressed files are decompressed up to it. Throws like InputStream::seek.
   void seek(const Position& position);
 
  private:

@@ -184,8 +184,8 @@ class Dataset {
   /// kInvalidArgument unless `elems` is kAutotune or in [1, 1024].
   Dataset prefetch(int64_t elems = kAutotune) const;
 
-  /// The signatures that elements may have: that of a full element, then that of an incomplete last batch if
-  /// there can be one. Over a stream, every signature of its elements; extents may be kAnyExtent.
+  /// The signatures that elements may have: first that of a full element, then, if there can be one, that of
+  /// an incomplete last batch. Over a stream, all signatures of its elements; extents may be kAnyExtent.
   std::vector<Signature> signatures() const;
   /// The names of an element's tensors, in its order.
   const std::vector<std::string>& names() const;
@@ -220,8 +220,8 @@ class Dataset {
   ///
   /// Over rows, if `shard` is the last stage that changes the order, the two datasets may be sharded
   /// differently, or one of them not at all. A state that a shard saves after whole blocks then represents
-  /// all shards, each after the same number of blocks; keep that of shard 0, which ends last. The position
-  /// must be a multiple of this dataset's shards * block elements, or the end of the epoch. Throws
+  /// all shards, each after the same number of blocks; keep the state of shard 0, which ends last. The
+  /// position must be a multiple of this dataset's shards * block elements, or the end of the epoch. Throws
   /// kInvalidArgument otherwise, for a position within a block unless shards and block are equal, and for
   /// different sharding over a stream.
   Iterator resume(std::string_view state);

@@ -27,7 +27,7 @@ struct Digits {
 
 /// Handwritten digits (Alpaydin and Kaynak 1998), shuffled by a fixed seed and split 80/20: the same split in
 /// every run. `path`: a CSV(.gz) of 64 pixels 0..16 and a label 0..9 a row; empty means the shipped file.
-/// Throws as `read_csv`, and kBadFormat (row, column) for a value out of these ranges.
+/// Throws like `read_csv`, and kBadFormat (row, column) for a value out of these ranges.
 Digits load_digits(const std::filesystem::path& path = {});
 
 struct Co2Options {
@@ -64,10 +64,10 @@ struct Co2 {
   ForecastError error(const Co2Windows& windows, const Tensor& predictions) const;
 };
 
-/// Weekly CO2 at Mauna Loa (Keeling and Whorf 2004) as windows for a forecaster, split by time.
-/// `path`: a CSV with header date,co2; empty means the shipped file. Throws as `read_csv`; kInvalidArgument
-/// for a window or horizon out of range; kBadFormat for dates that are not a week apart, a missing first or
-/// last value, or too few weeks on either side of 1990.
+/// Weekly CO2 at Mauna Loa (Keeling and Whorf 2004) as windows for a forecaster, split by time. `path`: a CSV
+/// with header date,co2; empty means the shipped file. Throws like `read_csv`; kInvalidArgument for a window
+/// or horizon out of range; kBadFormat for dates that are not a week apart, a missing first or last value, or
+/// too few weeks on either side of 1990.
 Co2 load_co2(const std::filesystem::path& path = {}, const Co2Options& options = {});
 
 }  // namespace isochron::data

@@ -31,7 +31,7 @@ struct Mnist {
 };
 
 /// Reads train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte
-/// of `folder`, each with or without .gz. Fashion-MNIST has the same form. Throws as `read_idx`; kBadFormat
+/// of `folder`, each with or without .gz. Fashion-MNIST has the same form. Throws like `read_idx`; kBadFormat
 /// for arrays of another dtype or rank, images and labels that differ in number, a label beyond 9.
 Mnist load_mnist(const std::filesystem::path& folder);
 

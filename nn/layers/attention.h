@@ -48,7 +48,7 @@ class MultiHeadAttention : public Module {
 /// any width); result (N, T, width).
 class CrossAttention : public Module {
  public:
-  /// Throws as MultiHeadAttention.
+  /// Throws like MultiHeadAttention.
   CrossAttention(int64_t width, int64_t heads, MultiHeadAttentionOptions options = {});
   /// Attends from x to x itself.
   Tensor forward(const Tensor& x) override { return forward(x, x, Tensor()); }

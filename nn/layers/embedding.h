@@ -57,7 +57,7 @@ struct EmbeddingBagOptions {
 /// per bag, zeros for an empty bag. The individual vectors are never stored.
 class EmbeddingBag : public Module {
  public:
-  /// Throws as Embedding, and kInvalidArgument for `sparse` with BagMode::kMax.
+  /// Throws like Embedding, and kInvalidArgument for `sparse` with BagMode::kMax.
   EmbeddingBag(int64_t count, int64_t width, EmbeddingBagOptions options = {});
   /// x: integers (B, L), one bag per row; fill up short bags with padding_idx. The result is (B, width).
   /// Throws the same errors as embedding_bag.

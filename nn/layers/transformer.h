@@ -18,10 +18,10 @@ struct TransformerOptions {
 
 /// Self-attention and two dense layers, each with a residual connection and a layer norm, like PyTorch's
 /// TransformerEncoderLayer and with the same names of members. x: (N, T, width); the result has the same
-/// shape. A call throws as MultiHeadAttention.
+/// shape. A call throws like MultiHeadAttention.
 class TransformerEncoderLayer : public Module {
  public:
-  /// `hidden`: units of the first dense layer. Throws as MultiHeadAttention, Dense and Dropout.
+  /// `hidden`: units of the first dense layer. Throws like MultiHeadAttention, Dense and Dropout.
   TransformerEncoderLayer(int64_t width, int64_t heads, int64_t hidden, TransformerOptions options = {});
   Tensor forward(const Tensor& x) override { return forward(x, Tensor()); }
   /// `mask`: as in MultiHeadAttention; may be undefined.
@@ -41,7 +41,7 @@ class TransformerEncoderLayer : public Module {
 /// under a causal mask. x: (N, T, width), memory: (N, S, any width); result (N, T, width).
 class TransformerDecoderLayer : public Module {
  public:
-  /// Throws as TransformerEncoderLayer.
+  /// Throws like TransformerEncoderLayer.
   TransformerDecoderLayer(int64_t width, int64_t heads, int64_t hidden, TransformerOptions options = {});
   Tensor forward(const Tensor& x, const Tensor& memory) override { return forward(x, memory, Tensor()); }
   /// `memory_mask`: the mask of the memory, as in CrossAttention; may be undefined.

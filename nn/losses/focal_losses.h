@@ -1,7 +1,7 @@
 // Focal cross-entropies (Lin et al. 2017), which give less weight to predictions that are nearly right, with
-// the definitions of Keras 3 (keras.io/api/losses). The results are reduced like those of nn/losses/losses.h;
-// 16-bit operands are computed and summed in f32. The forms that take logits clip nothing, so large logits
-// keep their gradient, and a class with logit -inf adds no loss if its target is 0.
+// the definitions of Keras 3 (keras.io/api/losses). The results are reduced like the losses in
+// nn/losses/losses.h; 16-bit operands are computed and summed in f32. The forms that take logits clip
+// nothing, so large logits keep their gradient, and a class with logit -inf adds no loss if its target is 0.
 //
 // prediction, target: of one shape and one floating dtype. All throw kShapeMismatch, kDtypeMismatch, and
 // kInvalidArgument for an undefined operand, an empty batch or options outside their range.

@@ -1,7 +1,7 @@
 // Negative log-likelihoods of counts and of numbers with a variance: PyTorch's nn.PoissonNLLLoss and
-// nn.GaussianNLLLoss, and Keras 3's poisson. The results are reduced as those of nn/losses/losses.h; 16-bit
-// operands are computed and summed in f32. All throw kShapeMismatch, kDtypeMismatch, and kInvalidArgument for
-// an undefined operand, an empty batch or options outside their range.
+// nn.GaussianNLLLoss, and Keras 3's poisson. The results are reduced like the losses in nn/losses/losses.h;
+// 16-bit operands are computed and summed in f32. All throw kShapeMismatch, kDtypeMismatch, and
+// kInvalidArgument for an undefined operand, an empty batch or options outside their range.
 #pragma once
 
 #include "isochron/nn/losses/losses.h"

@@ -70,7 +70,7 @@ Tensor kl_divergence_from_logits(const Tensor& logits, const Tensor& targets,
                                  const LossOptions& options = {});
 
 // Cross-entropies: ops/reduction/softmax.h gives the formulas, dtypes and errors. The losses of rows (or
-// elements) are reduced as those above.
+// elements) are reduced like the losses above.
 
 /// With targets t as distributions (one-hot for labels) and class weights w, a row's loss is
 /// -sum w_c t'_c log p_c, t' = (1 - label_smoothing) t + label_smoothing / C: PyTorch's definition, and

@@ -1,8 +1,8 @@
 // Losses with a margin: scores of two or more classes, rankings, distances between embeddings. hinge,
 // squared_hinge and categorical_hinge are Keras 3's (keras.io/api/losses), the others PyTorch's of the same
 // names (nn.HingeEmbeddingLoss, nn.MarginRankingLoss, ...). The gradient at the kink of a hinge is 0, as in
-// PyTorch; in Keras it depends on the backend. The results are reduced as those of nn/losses/losses.h; 16-bit
-// operands are computed and summed in f32.
+// PyTorch; in Keras it depends on the backend. The results are reduced like the losses in nn/losses/losses.h;
+// 16-bit operands are computed and summed in f32.
 //
 // Operands have one shape and one floating dtype unless the function says otherwise. All throw
 // kShapeMismatch, kDtypeMismatch, and kInvalidArgument for an undefined operand or an empty batch.

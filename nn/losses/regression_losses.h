@@ -1,6 +1,6 @@
 // Further losses of numbers, by the definitions of Keras 3 (keras.io/api/losses) and PyTorch 2
-// (torch.nn.functional); nn/losses/losses.h has the usual ones. The results are reduced as those there;
-// 16-bit operands are computed and summed in f32.
+// (torch.nn.functional); nn/losses/losses.h has the usual ones. The results are reduced like those; 16-bit
+// operands are computed and summed in f32.
 //
 // prediction, target: (N, ...), of one floating dtype. All throw kShapeMismatch, kDtypeMismatch, and
 // kInvalidArgument for an undefined operand, an empty batch or options outside their range.

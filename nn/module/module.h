@@ -39,7 +39,7 @@ namespace isochron::nn {
 
 class Module;
 
-/// Passed to `Module::members`, which lists the module's members in it; afterwards it holds that list.
+/// The list that `Module::members` fills with the members of its module.
 class Members {
  public:
   /// What a variable is to its module.

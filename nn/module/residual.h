@@ -48,7 +48,7 @@ class Parallel : public Module {
   explicit Parallel(int64_t axis, Branches&&... branches) : axis_(axis) {
     (branches_.push_back(std::make_unique<Branches>(std::move(branches))), ...);
   }
-  /// Throws as concatenate; kInvalidArgument without branches.
+  /// Throws like concatenate; kInvalidArgument without branches.
   Tensor forward(const Tensor& x) override;
   void members(Members& list) override;
   std::string_view kind() const override { return "parallel"; }

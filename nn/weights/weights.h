@@ -1,5 +1,5 @@
-// A module's weights (its parameters and buffers) to and from safetensors files, under our names and layouts
-// or those of another framework.
+// Saves a module's weights (parameters and buffers) to safetensors files and loads them, under the names and
+// in the layouts of this project or of another framework.
 //
 //   model.build({DType::kF32, {1, 224, 224, 3}});  // parameters exist from the first call or build on
 //   nn::load_weights(model, "resnet.safetensors", {.naming = {.convention = nn::Convention::kPyTorch}});

@@ -73,8 +73,8 @@ struct RunState {
   std::string not_finite = {};          // what is NaN or infinite, and which op made it so
   bool interrupted = false;             // a signal ended the training, so the run isn't complete
   bool best_restored = false;           // the weights are those of the best epoch, and stay so
-  /// Each function exchanges the weights for those of the validation or, in reverse order, back. Callbacks
-  /// such as SwapWeights add their function in on_train_begin.
+  /// Functions that exchange the weights for those used in the validation. Called in reverse order, they
+  /// exchange them back. Callbacks such as SwapWeights add their function in on_train_begin.
   std::vector<std::function<void()>> weight_swaps = {};
   SavableRun* savable = nullptr;                             // during a fit, as the next two
   const CapturedFunction* captured = nullptr;                // the train step, planned

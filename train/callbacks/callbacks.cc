@@ -153,8 +153,7 @@ ReduceLearningRateOnPlateau::ReduceLearningRateOnPlateau(optim::Optimizer& optim
 
 void ReduceLearningRateOnPlateau::on_train_begin(RunState& run) {
   require_measured(run, options_.monitor, kind());
-  optimizer_.set_learning_rate(
-      optimizer_.learning_rate());  // throws now, not hours later, if it is scheduled
+  optimizer_.set_learning_rate(optimizer_.learning_rate());  // fails now, not hours later, if scheduled
   best_ = Best(options_.mode, options_.min_delta);
   waited_ = cooling_ = 0;
 }

@@ -81,7 +81,7 @@ class ModelCheckpoint : public Callback {
   bool due_at_step(const RunState& run) const override {
     return options_.every_steps > 0 && run.total_steps >= next_step_;
   }
-  /// Waits until all is written. Throws as `on_save`.
+  /// Waits until all is written. Throws like `on_save`.
   void on_train_end(RunState& run) override;
   std::filesystem::path resume_from() override;
   std::string state() const override;

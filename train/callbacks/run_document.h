@@ -1,6 +1,6 @@
 // The document of a run's checkpoint: everything that Trainer::fit needs to continue as if it had never
-// ended, except the variables and the blobs of what may be large (the dataset's state, the recorder's
-// baseline, the history). JSON, one object.
+// ended, except the variables and the blobs, which hold what may be large (the dataset's state, the
+// recorder's baseline, the history). JSON, one object.
 #pragma once
 
 #include <array>

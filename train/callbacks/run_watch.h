@@ -39,7 +39,7 @@ struct RunWatchOptions {
 /// the first failure to write live.json.
 class RunWatch : public Callback {
  public:
-  /// `recorder`, that of the fit, must outlive the callback.
+  /// `recorder`: the fit's recorder, which must outlive the callback.
   explicit RunWatch(const observe::Recorder& recorder, RunWatchOptions options = {});
   bool first_rank_only() const override { return true; }
   void on_train_begin(RunState& run) override;

@@ -35,7 +35,7 @@ struct ProfiledKernel {
   double limit_ns = 0;
   double flops = 0;
   double bytes = 0;
-  bool half = false;  // whether the limit is that of products of 16-bit operands
+  bool half = false;  // whether the limit is the rate of 16-bit products
   double loss_ns() const { return ns - limit_ns; }
 };
 
@@ -54,7 +54,7 @@ struct StepProfile {
 struct ProfileOptions {
   int rounds =
       101;  // replays, for the medians; beside them 15 or more trials of the limits, about 1 s in all
-  double seconds = 3;  // after this time no further replay begins, except that there are at least five
+  double seconds = 3;  // no replay begins after this time, but there are at least five
 };
 
 /// Replays the plan of the newest call of `step` and times each kernel. The arguments of that call must still

@@ -53,13 +53,13 @@ void check_names(const NamedVariables& variables);
 /// A checkpoint open for reading.
 class Checkpoint {
  public:
-  /// Reads the header and compares the document's checksum. Throws as nn::SafetensorsFile, kBadFormat for a
+  /// Reads the header and compares the document's checksum. Throws like nn::SafetensorsFile, kBadFormat for a
   /// safetensors file that is no checkpoint, and kUnsupported for one of another version.
   explicit Checkpoint(const std::filesystem::path& path);
 
   const std::filesystem::path& path() const { return path_; }
   const std::string& document() const { return document_; }
-  /// The bytes saved under that name. Throws as `verify`, and kOutOfRange when there are none.
+  /// The bytes saved under that name. Throws like `verify`, and kOutOfRange when there are none.
   std::string blob(const std::string& name) const;
   /// Reads every tensor and compares its checksum. Throws kIo, kBadFormat naming the tensor.
   void verify() const;

@@ -7,8 +7,8 @@
 // remaining batches, and ranks without a batch contribute zero gradients. So an update, and the random
 // numbers drawn for batch number b, don't depend on the number of ranks.
 //
-// A rank without a batch runs no forward pass, for which a synchronized norm (nn::BatchNormOptions) would
-// wait forever. A step with such a norm therefore requires complete updates.
+// A rank without a batch runs no forward pass. The synchronized norms (nn::BatchNormOptions) of other ranks
+// would wait for it forever, so a step with such a norm requires complete updates.
 #pragma once
 
 #include <optional>

@@ -116,14 +116,15 @@ class Trainer::Fit final : public SavableRun {
   bool counted_ = false;               // steps_per_epoch was given
   int64_t updates_ = 0, skipped_ = 0;  // under loss scaling: made and skipped when an update was last seen
   std::optional<data::Dataset::Iterator> at_;
-  // The data state of a resumed run, until its first step; the iterator has then fetched one more batch.
+  // The data state of a resumed run, used until its first step, because the iterator has already fetched the
+  // next batch.
   std::string resumed_data_;
   /// The number of micro-batches already summed for the next update. Counted here, because reading the
   /// optimizer's count would wait for a device.
   int64_t summed_ = 0;
-  bool fetch_due_ = false;  // `at_` stands at a batch that was trained on
+  bool fetch_due_ = false;  // the batch at `at_` has been trained on
   NamedVariables weights_, variables_, tallies_;
-  NamedVariables watched_;  // for numbers that aren't finite, where they are not traced
+  NamedVariables watched_;  // for non-finite numbers, if their origin isn't traced
   NumericsCheck numerics_;
   std::optional<DataParallel::Part> validation_;  // this rank's
   std::optional<Seal> memory_seal_;               // if FitOptions::enforce_sealed is set
