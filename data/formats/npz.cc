@@ -50,8 +50,7 @@ class ZipError {
 
 Archive open_archive(std::span<const std::byte> bytes, const std::string& where) {
   constexpr std::string_view kMend = "; is it an .npz file, or truncated?";
-  require(!bytes.empty(), ErrorCode::kBadFormat, where, "the file is empty{}",
-          kMend);  // libzip takes that
+  require(!bytes.empty(), ErrorCode::kBadFormat, where, "the file is empty{}", kMend);  // libzip takes it
   ZipError error;
   std::unique_ptr<zip_source_t, FreeSource> source(
       zip_source_buffer_create(bytes.data(), bytes.size(), 0, error.get()));

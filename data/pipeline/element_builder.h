@@ -1,4 +1,4 @@
-// ElementBuilder: the place where one element is made from its indices, with the memory it lies in.
+// ElementBuilder: makes one element at a time from its indices, and holds the element's memory.
 #pragma once
 
 #include <memory>

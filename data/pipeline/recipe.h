@@ -56,7 +56,7 @@ struct OrderStage {
   bool seeded = true;              // all branches have one order: a user's seed, or no reshuffling
   uint64_t salt = 0;               // its number among these stages: separates shuffles with one seed
   int64_t rows = 1;                // source rows in a full element of the input
-  int64_t partial_rows = 0;        // in a partial one; 0 where there is none
+  int64_t partial_rows = 0;        // in a partial one; 0 if there is none
   int64_t input_size = 0;          // elements of the input per epoch, kInfinite or kUnknown
   bool seekable = false;           // the input is over rows and seeks directly
 
@@ -112,8 +112,8 @@ auto in_stage(std::string_view stage, int number, const Position& position, Call
   }
 }
 
-/// Calls a map function; `memory` is where it puts its result if it writes to memory. Throws Error naming the
-/// stage and the position for whatever the function throws.
+/// Calls a map function. A function that writes its result to memory writes it to `memory`. Throws Error
+/// naming the stage and the position for whatever the function throws.
 void call_map(const MapStage& map, Element& element, ElementBuffer* memory, const Position& position);
 
 }  // namespace isochron::data

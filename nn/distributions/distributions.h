@@ -41,7 +41,7 @@ class TanhNormal {
   TanhNormal(Tensor mean, Tensor stddev) : normal_(std::move(mean), std::move(stddev)) {}
   struct Draw {
     Tensor action;    // tanh(u), reparameterized
-    Tensor log_prob;  // of the action, exact also where tanh rounds to 1
+    Tensor log_prob;  // of the action, exact even if tanh rounds to 1
   };
   Draw sample(const Shape& leading = {}, random::Generator& generator = random::default_generator()) const;
   /// The log-probability of actions in (-1, 1). It is inexact near the ends; use Draw::log_prob for samples.

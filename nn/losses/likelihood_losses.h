@@ -13,7 +13,7 @@ struct PoissonNllOptions {
   Tensor sample_weights = {};  // as in LossOptions
   /// Whether predictions are the logarithms of the expected counts instead of the counts themselves.
   bool log_input = true;
-  /// Adds Stirling's approximation of log t! where t > 1: t log t - t + log(2 pi t) / 2.
+  /// If t > 1, adds Stirling's approximation of log t!: t log t - t + log(2 pi t) / 2.
   bool full = false;
   /// Added to expected counts before their logarithm; at least 0.
   double eps = 1e-8;

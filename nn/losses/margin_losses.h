@@ -21,8 +21,8 @@ Tensor squared_hinge(const Tensor& prediction, const Tensor& target, const LossO
 /// positive = sum t x and negative = max (1 - t) x, which is at least 0.
 Tensor categorical_hinge(const Tensor& prediction, const Tensor& target, const LossOptions& options = {});
 
-/// distance, target: (N, ...), targets of 1 or -1. An element's loss is its distance x where t = 1, and
-/// max(margin - x, 0) where t = -1.
+/// distance, target: (N, ...), targets of 1 or -1. An element's loss is its distance x if t = 1, and
+/// max(margin - x, 0) if t = -1.
 Tensor hinge_embedding(const Tensor& distance, const Tensor& target, double margin = 1,
                        const LossOptions& options = {});
 
@@ -31,8 +31,8 @@ Tensor hinge_embedding(const Tensor& distance, const Tensor& target, double marg
 Tensor margin_ranking(const Tensor& first, const Tensor& second, const Tensor& target, double margin = 0,
                       const LossOptions& options = {});
 
-/// first, second: (N, ..., C), target: (N, ...), of 1 or -1. A row's loss is 1 - cos where t = 1, and
-/// max(cos - margin, 0) where t = -1. A vector's length counts as at least 1e-6.
+/// first, second: (N, ..., C), target: (N, ...), of 1 or -1. A row's loss is 1 - cos if t = 1, and
+/// max(cos - margin, 0) if t = -1. A vector's length counts as at least 1e-6.
 Tensor cosine_embedding(const Tensor& first, const Tensor& second, const Tensor& target, double margin = 0,
                         const LossOptions& options = {});
 

@@ -12,7 +12,7 @@ namespace isochron::nn {
 struct ResNetOptions {
   std::vector<int64_t> blocks;  // in each stage
   std::vector<int64_t> widths;  // channels of each stage's 3x3 convolutions
-  /// Use blocks of 1x1, 3x3 and 1x1 convolutions, where the last is four times as wide, instead of two 3x3
+  /// Use blocks of a 1x1, a 3x3 and a 1x1 convolution (the last four times as wide) instead of two 3x3
   /// convolutions.
   bool bottleneck = false;
   /// For images of about 32x32 pixels: begin with a 3x3 convolution. Otherwise begin with a 7x7 convolution

@@ -125,7 +125,7 @@ class LimitTrials {
 /// The kind of limit that applies to a node's kernel.
 struct Kind {
   bool elements = false;  // element functions and reductions: the bandwidth alone
-  bool product = false;   // on tensor cores where the precision allows them
+  bool product = false;   // on tensor cores if the precision allows them
   bool half = false;      // products of 16-bit operands
 };
 
@@ -152,7 +152,7 @@ std::vector<Kind> kinds_of(const graph::Plan& plan, const graph::Graph& graph) {
   return kinds;
 }
 
-/// The dtype of the graph's 16-bit products; kF32 where it has none.
+/// The dtype of the graph's 16-bit products; kF32 if it has none.
 DType half_dtype(const graph::Graph& graph) {
   for (const auto& node : graph.nodes()) {
     if (!kind_of(*node).half) continue;

@@ -26,8 +26,8 @@ void require_same_names(const std::vector<std::string>& train, const std::vector
           fmt::join(train, ", "), fmt::join(validation, ", "));
 }
 
-/// A fit of several ranks reads its own datasets. Afterwards the caller's dataset continues where those
-/// ended.
+/// A fit of several ranks reads datasets of its own. After the fit, the caller's dataset continues with the
+/// epoch that follows theirs.
 struct EpochsRead {
   const data::Dataset& own;
   data::Dataset& callers;
