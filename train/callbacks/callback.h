@@ -76,7 +76,7 @@ struct RunState {
   /// Functions that exchange the weights for those used in the validation. Called in reverse order, they
   /// exchange them back. Callbacks such as SwapWeights add their function in on_train_begin.
   std::vector<std::function<void()>> weight_swaps = {};
-  SavableRun* savable = nullptr;                             // during a fit, as the next two
+  SavableRun* savable = nullptr;                             // set during a fit, like the next two
   const CapturedFunction* captured = nullptr;                // the train step, planned
   const observe::LogHistogram<uint32_t>* step_ns = nullptr;  // how long the epoch's steps took so far
 
@@ -89,7 +89,7 @@ struct RunState {
   void with_weights_of(std::string_view monitor, const std::function<void()>& use) const;
 };
 
-/// When there is something to save.
+/// The point of a run at which on_save is called.
 enum class SavePoint {
   kStep,       // after a step; on_batch_end, if it was due, is done
   kEpoch,      // after an epoch, its validation and on_epoch_end

@@ -58,13 +58,14 @@ struct ModelCheckpointOptions {
   /// other files that the template names are written. False: fit waits for each save; saving then needs no
   /// extra memory.
   bool asynchronous = true;
-  /// Resume from the newest complete checkpoint in the folder, if there is one. Without it, a run that begins
-  /// refuses a folder that contains checkpoints, unless the template names a single file.
+  /// Resume from the newest complete checkpoint in the folder, if there is one. Without this option, a new
+  /// run refuses a folder that contains checkpoints, unless the template names a single file or only weights
+  /// are saved.
   bool resume = false;
 };
 
-/// Saves as the options say. Saves by steps, minutes and signals continue between the epochs saved by
-/// `monitor`.
+/// Saves as the options say. Saves by steps, minutes and signals are also made between the epochs that
+/// `monitor` selects.
 class ModelCheckpoint : public Callback {
  public:
   /// Throws kInvalidArgument for options that contradict each other or are out of range.
