@@ -12,15 +12,15 @@
 
 namespace isochron {
 
-/// Computes d(sum of targets) / d sources while capturing: appends the backward nodes to the graph under
-/// capture. `seeds`: one tensor per target, with its dtype and shape, by which its gradient is weighted;
-/// default: ones; an undefined seed leaves its target out. For a source that the targets don't depend on, the
-/// result is an undefined tensor.
+/// While capturing: computes d(sum of targets) / d sources by appending the backward nodes to the captured
+/// graph. `seeds` (grad_outputs in PyTorch) holds one tensor per target, of the target's dtype and shape, by
+/// which the target is weighted; default: ones. A target with an undefined seed is ignored. The result for a
+/// source that the targets don't depend on is an undefined tensor.
 ///
-/// An assignment starts a new leaf, both in eager mode and in a capture. Reads after it depend on the new
-/// content only; no gradient flows to the values from which that content was computed. As a source, the
-/// variable represents the new content. So a step may update one network and differentiate another one
-/// through it, or update twice.
+/// Assigning a variable makes it a new leaf, both in eager mode and in a capture: later reads depend on the
+/// new content only, and no gradient flows to the values from which that content was computed. A variable
+/// passed as a source stands for its newest content. So a step may update one network and differentiate
+/// another one through it, or update a network twice.
 ///
 /// Throws kCaptureViolation outside a capture (use GradientTape instead), kUnsupported for a path through an
 /// op without a gradient, kStale if a source has been assigned since the targets were computed,
@@ -33,7 +33,7 @@ inline std::vector<Tensor> gradients(const Tensor& target, std::initializer_list
   return gradients(target, std::span(sources.begin(), sources.size()));
 }
 
-/// gradients({y}, {x, w}, {seed}).
+/// For calls such as gradients({y}, {x, w}, {seed}).
 inline std::vector<Tensor> gradients(std::initializer_list<Tensor> targets,
                                      std::initializer_list<Tensor> sources,
                                      std::initializer_list<Tensor> seeds = {}) {
@@ -44,8 +44,8 @@ inline std::vector<Tensor> gradients(std::initializer_list<Tensor> targets,
 std::vector<Tensor> gradients(const Tensor& target, std::span<const Variable> sources);
 
 /// While capturing: the leaves of `target`, each once. These are the tensors from outside the graph, such as
-/// variables, that `target` depends on through differentiable ops. Reads in the bodies of loops and branches
-/// count. Throws kCaptureViolation outside a capture.
+/// variables, that `target` depends on through differentiable ops, including those read in the bodies of
+/// loops and branches. Throws kCaptureViolation outside a capture.
 std::vector<Tensor> leaves(const Tensor& target);
 
 /// Records eager op calls on this thread from construction until the first `gradient` call (or, if
@@ -84,8 +84,8 @@ class GradientTape {
   size_t size() const;
   /// Discards all records and starts again; watched tensors stay watched.
   void reset();
-  /// While paused, nothing is recorded; `gradient` of a persistent tape doesn't record its own ops then
-  /// either.
+  /// While paused, the tape records nothing. A persistent tape then doesn't record the ops of its own
+  /// `gradient` calls either.
   void set_paused(bool paused);
   /// The innermost tape recording on this thread, or null.
   static GradientTape* current();

@@ -17,7 +17,7 @@ class Activity {
     int64_t bytes = 0;       // size of its data in bytes
     const char* doing = "";  // what the program does between collectives
     int64_t epoch = 0;       // 0: not known
-    int64_t step = 0;        // step of the epoch
+    int64_t step = 0;        // step within the epoch
     int64_t changes = 0;     // changes of the last three fields
   };
 
@@ -27,7 +27,7 @@ class Activity {
     changes_.fetch_add(1, std::memory_order_relaxed);
     return doing_.exchange(what, std::memory_order_relaxed);
   }
-  /// Both are counted from 1.
+  /// Sets the epoch and its step, both counted from 1.
   void set_step(int64_t epoch, int64_t step) {
     epoch_.store(epoch, std::memory_order_relaxed);
     step_.store(step, std::memory_order_relaxed);

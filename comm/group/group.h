@@ -91,8 +91,8 @@ class Group {
   void wait(Collective& collective);
   /// Gives up a collective that was started but, because of an error, won't be waited for. Queued collectives
   /// that haven't begun won't run, and later calls throw kCommunication, because the ranks are no longer at
-  /// the same collective. Returns when `collective` is no longer in use: if it is running, once all ranks
-  /// have taken part in it.
+  /// the same collective. Returns when `collective` is no longer in use. If it is running, this waits until
+  /// all ranks have taken part in it.
   void abandon(Collective& collective);
   /// Queues the collective without waking the group's thread. Usually the thread that waits for it runs it.
   void start_when_waited_for(Collective& collective);
@@ -103,11 +103,11 @@ class Group {
 
   // `label`: as in Collective::describe.
 
-  /// Sum over the ranks in rank order, with the same bits on every rank. Allocate only on the first call with
-  /// a given size.
+  /// Replaces `numbers` by their sums over the ranks. Adds in rank order, so that every rank gets the same
+  /// bits. Allocates only on the first call with a given size.
   void sum(std::span<double> numbers, const char* label = "sum");
   void sum(std::span<int64_t> numbers, const char* label = "sum");
-  /// `all` holds size() * own.size() bytes, rank 0's first.
+  /// Collects the `own` bytes of every rank in `all`, which holds size() * own.size() bytes, rank 0's first.
   void gather(std::span<const std::byte> own, std::span<std::byte> all, const char* label = "gather");
   /// Copies the `data` of `root` to all other ranks.
   void broadcast(std::span<std::byte> data, int root = 0, const char* label = "broadcast");
@@ -121,7 +121,7 @@ class Group {
   CommunicationStats stats() const;
   /// The transport's arrival times. Waits for the collective in progress.
   Arrivals arrivals();
-  /// How long the group's thread has waited for a core while other threads used it. Takes a few us.
+  /// How long the group's thread was ready to run but had to wait for a core. Reading this takes a few us.
   int64_t core_wait_ns() const { return thread_id_ > 0 ? isochron::core_wait_ns(thread_id_) : 0; }
   /// The notes that ranks exchange along with the sums of each update.
   RankNotes& notes() { return notes_; }

@@ -65,7 +65,7 @@ class Communicator {
 
   /// Ends all ranks with this exit status, as far as the transport can.
   [[noreturn]] virtual void abort(int exit_status) = 0;
-  /// Makes a call that is waiting for other ranks end all ranks itself, as far as the transport can. Any
+  /// If a call is waiting for other ranks, makes that call end all ranks, as far as the transport can. Any
   /// thread may call this.
   virtual void abort_call(int /*exit_status*/) {}
 };

@@ -29,7 +29,7 @@ class StatusFolder {
   StatusFolder(std::filesystem::path folder, uint64_t run, int rank, int ranks);
   StatusFolder(const StatusFolder&) = delete;
   StatusFolder& operator=(const StatusFolder&) = delete;
-  /// Removes this rank's file, and the folder after the last one. Waits for the file system.
+  /// Removes this rank's file, and then the folder if it is empty. Waits for the file system.
   ~StatusFolder();
 
   const std::filesystem::path& path() const { return path_; }

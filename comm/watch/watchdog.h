@@ -46,8 +46,9 @@ struct WatchdogOptions {
 /// How often a watchdog writes its rank's file and checks whether the rank waits. `patience`: the shorter of
 /// patience and end_after, if end_after is set.
 std::chrono::nanoseconds watchdog_tick(std::chrono::nanoseconds patience);
-/// The interval at which it reads the others' files in a wait that has lasted `waited`. The interval grows,
-/// but stays short enough that half the patience without a change counts as a hang.
+/// The interval at which a watchdog reads the other ranks' files in a wait that has lasted `waited`. The
+/// interval grows, but stays short enough that a file that hasn't changed for half the patience counts as a
+/// hang.
 std::chrono::nanoseconds looks_apart(std::chrono::nanoseconds waited, std::chrono::nanoseconds patience);
 
 class Watchdog {

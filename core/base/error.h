@@ -24,7 +24,7 @@ enum class ErrorCode {
   kNotANumber,        // NaN or Inf where a number is required
   kCaptureViolation,  // something a capture can't contain (reading a value, freeing a bound variable)
   kSealed,            // something new (a shape, a plan, an allocation) after sealing
-  kStale,             // a view used after the call that replaced its content
+  kStale,             // a view is read after its content was replaced
   kUnsupported,       // a combination that is not implemented; the text says what is
   kDevice,            // a device or its driver reported an error
   kDeviceLost,        // a kernel failed, or the device is gone: only a new process can continue
@@ -56,7 +56,8 @@ class Error : public std::runtime_error {
 
 /// While it exists, the errors that `fail` and `require` throw on this thread begin with `function`:
 /// "[variance/mean] ...". For functions that are composed of other functions, so that an error names what the
-/// user called. The outermost one counts. A place that is the function itself is written once: "[pad] ...".
+/// user called. In nested scopes, the outermost one counts. If the error's own place is `function`, it is
+/// written only once: "[pad] ...".
 class ErrorScope {
  public:
   explicit ErrorScope(const char* function);

@@ -8,8 +8,8 @@ namespace isochron::cuda {
 
 /// An address on a device, 0 for none.
 using DevicePtr = uint64_t;
-/// Every device allocation starts at a multiple of this, and so does a kernel's workspace: what cuMemAlloc
-/// grants, what cuBLASLt asks for, and the widest access of a warp.
+/// Every device allocation and every kernel's workspace starts at a multiple of this. It is the alignment
+/// that cuMemAlloc guarantees and cuBLASLt asks for, and suits the widest access of a warp.
 inline constexpr size_t kDeviceAlignment = 256;
 
 enum class Stream : uintptr_t { kNone = 0 };
@@ -22,7 +22,8 @@ enum class GraphExec : uintptr_t { kNone = 0 };
 enum class GraphNode : uintptr_t { kNone = 0 };
 /// Memory without an address.
 enum class PhysicalMemory : uintptr_t { kNone = 0 };
-/// A condition of a conditional part of a graph. Kernels receive it as a 64-bit number and set it.
+/// The handle of a condition that decides whether a part of a graph runs. Kernels receive the handle as a
+/// 64-bit number and set the condition.
 enum class Condition : uint64_t { kNone = 0 };
 
 }  // namespace isochron::cuda

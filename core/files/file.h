@@ -33,13 +33,13 @@ void sync_folder(const std::filesystem::path& folder);
 /// directory. On any failure it throws kIo, removes the temporary file and leaves the file at `path`
 /// untouched. The next write of `path` also removes temporary files of processes that died. The temporary
 /// file is a Leftover (leftovers.h). A pipe or device at `path` is written to in place; kIo for a pipe that
-/// nobody reads. A symbolic link stays and its target is written; if the link names an open file, as
-/// /dev/stdout does, that is written in place.
+/// nobody reads. If `path` is a symbolic link, the link stays and its target is written. A link to an open
+/// file, such as /dev/stdout, makes this write to that file in place.
 void write_file_atomically(const std::filesystem::path& path, std::string_view content);
 
 /// The same for content that is produced piece by piece: `content` calls `append` in order. If `content`
-/// throws, the file is left as after a failed write. `temporary_folder`: the folder of the temporary file
-/// instead, on the same file system; not used if `path` is a symbolic link.
+/// throws, the file is left as after a failed write. `temporary_folder`: where to create the temporary file
+/// instead, on the same file system; ignored if `path` is a symbolic link.
 using AppendFunction = std::function<void(std::string_view piece)>;
 void write_file_atomically(const std::filesystem::path& path,
                            const std::function<void(const AppendFunction& append)>& content,

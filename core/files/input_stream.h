@@ -19,12 +19,12 @@ enum class Compression { kAuto, kNone, kGzip, kZlib };
 
 struct InputStreamOptions {
   Compression compression = Compression::kAuto;
-  uint64_t limit_bytes = uint64_t{1} << 62;  // refuse files that give more, after decompression too
+  uint64_t limit_bytes = uint64_t{1} << 62;  // refuse more content, also after decompression
   size_t buffer_bytes = size_t{1} << 16;
   /// How long a named pipe may go without data from a writer; negative: forever.
   std::chrono::milliseconds patience{10'000};
-  /// Asked several times a second while nothing comes; true ends the stream as if its file had ended. Null:
-  /// never.
+  /// Called several times a second while no data arrives. If it returns true, the stream ends as if its file
+  /// had ended. Null: never.
   bool (*stop)() = nullptr;
 };
 
@@ -41,7 +41,7 @@ class InputStream {
   /// The path, for messages.
   const std::string& where() const { return where_; }
   bool compressed() const;
-  /// Whether InputStreamOptions::stop has ended it.
+  /// Whether InputStreamOptions::stop has ended the stream.
   bool stopped() const { return stopped_; }
 
   /// The bytes that come next: at least one unless the stream has ended, and at least four at the beginning

@@ -1,6 +1,6 @@
 // Files and folders that must be gone when the process ends: temporary ones and incomplete ones. Their
-// creators remove them. If a signal ends the process, the code that handles it removes those that are noted
-// here, both of this process and of those that it has forked.
+// creators remove them. If a signal ends the process, the signal handler removes the ones noted here by this
+// process and by the processes that it has forked.
 #pragma once
 
 #include <sys/types.h>
@@ -31,7 +31,7 @@ class Leftover {
 /// Processes forked by this one that have noted something are killed first. Safe to call from a signal
 /// handler.
 void remove_leftovers() noexcept;
-/// Removes what a process that was forked by this one, and is gone, has noted.
+/// Removes what `process`, which this process had forked and which has ended, had noted.
 void remove_leftovers_of(pid_t process) noexcept;
 
 }  // namespace isochron

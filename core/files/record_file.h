@@ -1,6 +1,6 @@
 // TFRecord files: records of bytes, one after the other, each with its length (u64, little endian), the
-// masked CRC-32C of those 8 bytes, the data, and the masked CRC-32C of the data (u32 each). Data sets come as
-// such files, and TensorBoard reads its events from them.
+// masked CRC-32C of those 8 bytes, the data, and the masked CRC-32C of the data (u32 each). Datasets are
+// distributed in this format, and TensorBoard reads its events from such files.
 #pragma once
 
 #include <cstddef>
@@ -52,7 +52,7 @@ class RecordWriter {
  public:
   /// Replaces what is at `path`. Throws kIo.
   explicit RecordWriter(const std::filesystem::path& path);
-  /// Writes what is left, but doesn't report errors; call `close` before to get them.
+  /// Writes what is still buffered, but doesn't report errors. To get them, call `close` first.
   ~RecordWriter();
   RecordWriter(const RecordWriter&) = delete;
   RecordWriter& operator=(const RecordWriter&) = delete;

@@ -1,5 +1,5 @@
-// Where a process keeps incomplete files: its own folder within the folder that they will be moved to (a
-// rename must stay within a file system). It is removed when the process ends.
+// Where a process keeps incomplete files: in a folder of its own, inside the folder that the finished files
+// are moved to (a rename works only within one file system). It is removed when the process ends.
 #pragma once
 
 #include <filesystem>
@@ -10,9 +10,10 @@
 
 namespace isochron {
 
-/// `PARENT/.isochron-run-PID`, with a lock on a file `.lock` in it, which the system releases when the
-/// process dies for any reason. Creating one removes the run folders of dead processes, with all they
-/// contain; also of other machines, if the file system has locks between machines. It is a Leftover.
+/// The folder `PARENT/.isochron-run-PID-N`. A file `.lock` in it is locked; the system releases the lock when
+/// the process dies for any reason. Creating a run folder removes those of dead processes, with their
+/// content, even those of other machines if the file system's locks work across machines. A RunFolder is a
+/// Leftover.
 class RunFolder {
  public:
   /// Throws kIo, and leaves nothing behind in that case. `parent` must exist.
@@ -29,9 +30,9 @@ class RunFolder {
   std::optional<Leftover> leftover_;
 };
 
-/// Removes what dead processes left in `parent`: of the entries that may be theirs, those that nobody holds a
-/// lock on. For a folder, the lock is on its file `.lock`. A folder without that file stays for an hour,
-/// unless it is empty.
+/// Removes what dead processes left in `parent`: the entries for which `may_be_theirs` returns true and on
+/// which nobody holds a lock. For a folder, the lock is on its file `.lock`. A folder without that file stays
+/// for an hour, unless it is empty.
 void remove_those_of_the_dead(
     const std::filesystem::path& parent,
     const std::function<bool(const std::filesystem::directory_entry& entry)>& may_be_theirs);

@@ -9,19 +9,21 @@
 namespace isochron {
 
 /// Threads a large kernel uses. Default: the cores this process may run on (affinity, cgroup quota and
-/// OMP_THREAD_LIMIT respected), at most 64; `ISOCHRON_THREADS` overrides it. 1 where there is no full_team().
+/// OMP_THREAD_LIMIT respected), at most 64; `ISOCHRON_THREADS` overrides it. 1 if there is no full_team().
 int compute_threads();
 inline constexpr int kMostComputeThreads = 256;
-/// Sets it; takes effect for plans made afterwards. Throws kInvalidArgument outside [1, kMostComputeThreads],
-/// or beyond OMP_THREAD_LIMIT.
+/// Sets the number of compute threads for plans made afterwards. Throws kInvalidArgument outside [1,
+/// kMostComputeThreads], or beyond OMP_THREAD_LIMIT.
 void set_compute_threads(int threads);
 
-/// Whether a region that this thread opens gets all the threads it asks for. Not within another region, nor
-/// if OMP_MAX_ACTIVE_LEVELS is 0. Switches OpenMP's dynamic teams off for this thread.
+/// Whether a parallel region that this thread opens gets all the threads it asks for: false within another
+/// region, and if OMP_MAX_ACTIVE_LEVELS is 0. As a side effect, disables OpenMP's dynamic teams for this
+/// thread.
 bool full_team();
 
 /// Turns on flush-to-zero and denormals-are-zero for the calling thread (subnormals cost up to 100x). Every
-/// op does so for the threads it runs on, eager or captured, so that results don't depend on which these are.
+/// op does so on the threads it uses, eager or captured, so that results don't depend on which threads
+/// compute them.
 void flush_subnormals_to_zero();
 bool subnormals_flushed();
 
@@ -38,7 +40,7 @@ using RangeFunction = void (*)(void* context, int64_t begin, int64_t end);
 void parallel_ranges(int threads, int64_t count, RangeFunction function, void* context);
 }  // namespace internal
 
-/// Splits [0, count) into one contiguous range a thread and runs `body(begin, end)` on each. `threads` is 1
+/// Splits [0, count) into one contiguous range per thread and runs `body(begin, end)` on each. `threads` is 1
 /// (runs in place, no region) or `compute_threads()`. The split depends only on `count` and `threads`. `body`
 /// must not throw.
 template <typename Body>

@@ -25,15 +25,15 @@ enum class Counter : int {
   kOptimizerStates,    // optimizers that ever made their states
   kMemoryRetries,      // requests for memory ever refused, or served only after free memory was given back
   kHostCopies,         // tensors ever made by copying the program's numbers
-  kHostCopyBytes,      // bytes of these
+  kHostCopyBytes,      // bytes of these copies
   kPlanSwitches,       // calls of captured functions ever made with a different plan than the previous call
-  kPartialTraces,      // traces ever made for a batch that only has fewer rows than the one before
+  kPartialTraces,      // traces ever made for a batch that differs from the last one only in fewer rows
   kNodesMade,          // nodes ever added to a graph
   kNotFinite,  // NaN and infinity ever found where the program checked: in item(), in watched variables
   kDeviceBytesReserved,  // bytes held from devices by our allocators
   kDeviceBytesInUse,     // bytes of devices handed out by our allocators
-  kTransferBytes,        // bytes of batches ever brought to devices
-  kExposedCopyNs,        // ns that devices ever spent only waiting for these
+  kTransferBytes,        // bytes of batches ever copied to devices
+  kExposedCopyNs,        // ns that devices ever spent only waiting for these copies
   kEagerOps,             // kernels ever run by an op on its own, outside of a plan
   kCollectives,          // collective calls ever made
   kSentBytes,            // bytes ever sent to other ranks

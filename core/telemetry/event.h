@@ -17,8 +17,8 @@ struct Event {
   std::string text;         // one line for people
   int64_t time_ns = 0;      // when, on the project's clock
   int64_t duration_ns = 0;  // its cost
-  std::string before = {};  // what has changed, if anything; for a trace, the signature of the previous trace
-  std::string after = {};   // and its own
+  std::string before = {};  // what was there before, if anything; for a trace, the previous signature
+  std::string after = {};   // what replaced it; for a trace, its own signature
 };
 
 std::string_view event_kind_name(EventKind kind);

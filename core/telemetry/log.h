@@ -30,7 +30,7 @@ namespace internal {
 void log_by_default(const Event& event);
 }  // namespace internal
 
-/// While it lives, events up to `level` are lines of `file`: "isochron: warning: TEXT".
+/// While a Log exists, events up to `level` are written to `file`, one line each: "isochron: warning: TEXT".
 class Log {
  public:
   explicit Log(LogLevel level, std::FILE* file = stderr);

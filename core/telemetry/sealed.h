@@ -41,8 +41,8 @@ inline constexpr int kMadeCount = static_cast<int>(Made::kCount);
 /// "heap allocation", "graph node", ...
 std::string_view made_name(Made what);
 
-/// What was made in sections, with the stack of the first of each kind. Uses fixed memory, allocated at
-/// construction.
+/// Records what was made in sections, with a stack trace of the first object of each kind. Uses fixed memory,
+/// allocated at construction.
 class Seal {
  public:
   Seal();
@@ -51,8 +51,8 @@ class Seal {
 
   bool broken() const { return broken_.load(std::memory_order_relaxed); }
   /// Throws kSealed if anything was made in a section since the last check. The error names `where`, `step`,
-  /// the kinds and their counts, and has the stack of the first object of the most informative kind. Call
-  /// this outside sections.
+  /// the kinds and their counts, and shows the stack trace of the first object of the most informative kind.
+  /// Call this outside sections.
   void check(std::string_view where, int64_t step) {
     if (broken()) [[unlikely]]
       report(where, step);
@@ -86,7 +86,8 @@ inline void note_made(Made what, size_t bytes = 0, std::string_view tag = {}) no
     internal::note_made(what, bytes, tag);
 }
 
-/// While it lives, anything that this thread makes is a violation of `seal`. Null: nothing is.
+/// While a SealedSection exists, anything that this thread makes breaks `seal`. If `seal` is null, nothing is
+/// checked.
 class [[nodiscard]] SealedSection {
  public:
   explicit SealedSection(Seal* seal) : outer_(internal::t_seal) { internal::t_seal = seal; }
@@ -98,7 +99,7 @@ class [[nodiscard]] SealedSection {
   Seal* outer_;
 };
 
-/// Within a section: a scope for work that has its own budget (callbacks, logs, checkpoints).
+/// A scope within a section for work that may allocate (callbacks, logs, checkpoints).
 class [[nodiscard]] UnsealedScope {
  public:
   UnsealedScope() : section_(nullptr) {}

@@ -1,7 +1,7 @@
-// What threads do and when: spans, counters and marks. The library is instrumented only here: while a
-// TraceBuffer records, they go to preallocated rings, and while an NVTX tool listens
-// (core/telemetry/nvtx.cc), spans also become its ranges. When off, a span costs one load and a branch; when
-// recorded, two reads of the clock and some 15 ns.
+// Tracing: spans and counters that show what threads do and when. While a TraceBuffer records, they are
+// written to preallocated rings. While an NVTX tool listens (core/telemetry/nvtx.cc), spans also become NVTX
+// ranges. When tracing is off, a span costs one load and a branch; when it is recorded, two clock reads and
+// some 15 ns.
 //
 //   constinit TraceLabel kGather(TraceCategory::kData, "gather");
 //   { const TraceSpan span(kGather); ... }
@@ -24,7 +24,7 @@ enum class TraceCategory : uint8_t {
   kStep,     // one iteration of a training loop; its value is the step's number
   kPhase,    // of an iteration: data_wait, compute, ...
   kCall,     // one call of a captured function
-  kKernel,   // one kernel of its plan; those of loops' bodies count as their op's
+  kKernel,   // one kernel of its plan; the kernels in a loop's body count as part of the loop
   kTeam,     // a thread's part of a parallel loop
   kCapture,  // tracing, passes, planning
   kData,     // the input pipeline
@@ -48,9 +48,10 @@ struct TraceName {
   TraceDetail detail = {};
 };
 
-/// The most names that are kept, for the life of the process; any others become "further names".
+/// The most names that are kept, for the life of the process; all others share the name "further names".
 inline constexpr uint32_t kMaxTraceNames = 1 << 14;
-/// The number of a name, the same one for equal names. Never 0. Allocates; for planning, not for steps.
+/// Returns the number of a name, never 0. Equal names have equal numbers. Allocates, so call this while
+/// planning, not in a step.
 uint32_t trace_name(TraceCategory category, std::string_view name, const TraceDetail& detail = {});
 /// The name of a number that `trace_name` returned. The reference stays valid.
 const TraceName& trace_name_of(uint32_t number);
@@ -84,8 +85,8 @@ inline bool trace_prepared() {
   return tracing() || internal::g_trace_buffer_exists.load(std::memory_order_relaxed);
 }
 
-/// A span from here to the end of the scope, on this thread. A span that began before a recording isn't part
-/// of it.
+/// A span from here to the end of the scope, on this thread. A span that began before the recording started
+/// isn't recorded.
 class [[nodiscard]] TraceSpan {
  public:
   explicit TraceSpan(const TraceLabel& label, int64_t value = 0) {

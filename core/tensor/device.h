@@ -18,7 +18,8 @@ struct Device {
   std::string str() const { return is_cpu() ? "cpu" : "cuda:" + std::to_string(index); }
 };
 
-/// Of "cpu", "cuda" (the first one) or "cuda:1". Throws kInvalidArgument for anything else.
+/// The device with the name "cpu", "cuda" (the first GPU) or "cuda:1". Throws kInvalidArgument for anything
+/// else.
 Device parse_device(std::string_view text);
 
 }  // namespace isochron

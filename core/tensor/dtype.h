@@ -75,7 +75,7 @@ ISOCHRON_DTYPE_OF(bool, DType::kBool)
 template <typename T>
 inline constexpr DType dtype_of = DTypeOf<T>::value;
 
-/// What floats stored as E are computed in: f32 for the 16-bit ones.
+/// The type in which kernels compute on elements of type E: f32 for the 16-bit floats, otherwise E.
 template <typename E>
 using ComputeType = std::conditional_t<sizeof(E) == 2, float, E>;
 

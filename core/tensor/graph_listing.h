@@ -11,7 +11,7 @@
 namespace isochron {
 
 struct ListedNode {
-  std::string name;  // unique in the listing; what stands before a '/' are scopes
+  std::string name;  // unique in the listing; the parts before a '/' are scopes
   std::string op;
   std::vector<std::string> inputs = {};  // names of nodes; "name:1" for the second result
   std::vector<TensorSpec> outputs = {};

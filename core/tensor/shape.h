@@ -68,27 +68,28 @@ class Shape : public Dims {
 
 std::string dims_str(const Dims& dims);
 
-/// Row-major index and flat position, one from the other.
+/// Convert between a row-major index and a flat position.
 Dims unravel(int64_t flat, const Shape& shape);
 int64_t ravel(const Dims& index, const Shape& shape);
 
 /// Row-major strides in elements; an empty axis counts as one. Throws kOverflow.
 Strides contiguous_strides(const Shape& shape);
 
-/// The shape both broadcast to under NumPy's rule. Throws kShapeMismatch naming `where`.
+/// The shape that `a` and `b` broadcast to under NumPy's rule. Throws kShapeMismatch naming `where`.
 Shape broadcast_shapes(const Shape& a, const Shape& b, std::string_view where);
 
-/// Strides that read a tensor of `from` (with `strides`) as `to`; broadcast axes get 0. Precondition: it
-/// broadcasts.
+/// The strides with which a tensor of shape `from` and strides `strides` is read as shape `to`; broadcast
+/// axes get 0. Precondition: `from` broadcasts to `to`.
 Strides broadcast_strides(const Shape& from, const Strides& strides, const Shape& to);
 
-/// `axis` counted from the end when negative. Throws kOutOfRange.
+/// Returns `axis` in [0, rank); a negative axis counts from the end. Throws kOutOfRange.
 int normalize_axis(int64_t axis, int rank, std::string_view where);
 
-/// Axes normalized, sorted; an empty list means all axes. Throws kOutOfRange, kInvalidArgument on a repeat.
+/// Returns the axes normalized and sorted; an empty list means all axes. Throws kOutOfRange, and
+/// kInvalidArgument for a repeated axis.
 Axes normalize_axes(const Axes& axes, int rank, std::string_view where);
 
-/// The shape after reducing normalized `axes`, keeping them as extent 1 where `keep_dims`.
+/// The shape after reducing normalized `axes`; with `keep_dims`, these axes stay with extent 1.
 Shape reduced_shape(const Shape& shape, const Axes& axes, bool keep_dims);
 
 /// Dtype and shape: all that planning needs to know of a tensor.

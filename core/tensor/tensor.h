@@ -30,13 +30,13 @@ class Storage : public RefCounted {
   uint64_t generation() const { return generation_.load(std::memory_order_relaxed); }
   /// Only one thread at a time may call this; other threads may check for staleness meanwhile.
   void next_generation() { generation_.store(generation() + 1, std::memory_order_relaxed); }
-  /// For a trace, in which content counts as replaced though it isn't yet. The caller must restore the old
-  /// value.
+  /// For traces, in which an assignment makes earlier handles stale although the content isn't replaced yet.
+  /// The caller must restore the old value.
   void set_generation(uint64_t generation) { generation_.store(generation, std::memory_order_relaxed); }
-  /// Content is known never to change, so that the graph may fold it.
+  /// Whether the content never changes, so that passes may fold it.
   bool constant() const { return constant_; }
   void set_constant() { constant_ = true; }
-  /// Whether the content belongs to a call or an element, and the next one overwrites it.
+  /// Whether the content belongs to one call or one dataset element and is overwritten by the next.
   virtual bool overwritten() const { return false; }
   /// Who replaces the content, for the kStale text: "variable 'w'", "the next call of the captured step".
   virtual std::string owner() const { return "its owner"; }
@@ -84,11 +84,11 @@ class TensorImpl final : public RefCounted {
 
 class Tensor {
  public:
-  /// An undefined tensor: "no value". Only `defined` may be asked of it.
+  /// An undefined tensor: "no value".
   Tensor() = default;
   explicit Tensor(Ref<TensorImpl> impl)
       : impl_(std::move(impl)), generation_(impl_->storage ? impl_->storage->generation() : 0) {}
-  /// A contiguous tensor over all of `storage` from `offset_bytes`. Throws kOutOfRange if it does not fit.
+  /// A contiguous tensor in `storage`, beginning at `offset_bytes`. Throws kOutOfRange if it doesn't fit.
   static Tensor over(Ref<Storage> storage, const TensorSpec& spec, size_t offset_bytes = 0);
   /// A tensor over memory owned by the caller, which must outlive it; any strides, in elements. Throws
   /// kShapeMismatch unless there is one stride per axis, kInvalidArgument for an address that is null (if
@@ -100,7 +100,8 @@ class Tensor {
   static Tensor of_value(Ref<ValueBase> value, const TensorSpec& spec);
 
   bool defined() const { return static_cast<bool>(impl_); }
-  // For an undefined tensor, all that follows throws kInvalidArgument, but for is_value() and impl().
+  // On an undefined tensor, the members below throw kInvalidArgument, except is_value(), impl(), generation()
+  // and str(). item() throws kShapeMismatch.
   const TensorSpec& spec() const { return checked().spec; }
   const Shape& shape() const { return spec().shape; }
   DType dtype() const { return spec().dtype; }
@@ -110,7 +111,7 @@ class Tensor {
   size_t size_bytes() const { return static_cast<size_t>(elems()) * dtype_size(dtype()); }
   const Strides& strides() const { return checked().strides; }
   bool contiguous() const { return checked().contiguous; }
-  /// For a graph value, whose plan isn't made yet: the CPU.
+  /// For a graph value, this is the CPU, because its plan isn't made yet.
   Device device() const { return storage() ? impl_->storage->device() : Device{}; }
 
   /// True while this tensor stands for a value of a graph under capture (it has no content yet).
@@ -132,7 +133,7 @@ class Tensor {
       throw_unreadable();
     return impl_->storage->data() + impl_->offset_bytes;
   }
-  /// Copies all bytes of a contiguous tensor to the host, from whichever device, and waits for them. Throws
+  /// Copies all bytes of a contiguous tensor, on any device, to the host and waits for the copy. Throws
   /// kCaptureViolation and kStale as `raw`.
   void read(std::byte* to) const;
   /// Like `raw`, but for a tensor on any device. The address is for that device's kernels and copies; the
@@ -155,9 +156,9 @@ class Tensor {
   std::span<T> span() const {
     return {data<T>(), static_cast<size_t>(elems())};
   }
-  /// The single element, converted to `T`: whole numbers exactly, fractions cut off. Waits for the device
-  /// where that isn't the CPU, as `to_vector` and `str` do. Throws kShapeMismatch unless there is exactly one
-  /// element, kOutOfRange where `T` is a whole number that can't hold it.
+  /// The single element, converted to `T`: whole numbers exactly, fractions cut off. If the tensor is on a
+  /// device other than the CPU, waits for that device, as `to_vector` and `str` do. Throws kShapeMismatch
+  /// unless there is exactly one element, kOutOfRange if `T` is an integer type that can't hold it.
   template <typename T>
   T item() const {
     if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {

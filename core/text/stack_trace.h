@@ -19,10 +19,11 @@ class StackTrace {
   void capture() noexcept;
   bool empty() const { return count_ == 0; }
 
-  /// One line a frame, innermost first: "#0 function(int) (program+0x1234)", without what took the trace and
-  /// what allocates for others (malloc, operator new). Names come from symbol tables, which hold static
-  /// functions too unless they were stripped; functions that were inlined have no frame. Built with -g, a
-  /// frame ends with file and line: "(program+0x1234, /source/file.cc:12)".
+  /// One line per frame, innermost first: "#0 function(int) (program+0x1234)". The innermost frames, those
+  /// that took the trace or that allocate or open something for their callers (malloc, operator new, open),
+  /// are left out. Names come from symbol tables, which include static functions unless stripped; inlined
+  /// functions have no frame. In programs built with -g, a frame ends with file and line: "(program+0x1234,
+  /// /source/file.cc:12)".
   std::string text() const;
 
  private:

@@ -15,7 +15,7 @@ class ApplyObserver {
   virtual void on_apply(const OpDef& op, const Attributes& attributes, std::span<const Tensor> inputs,
                         std::span<const Tensor> outputs) = 0;
 };
-/// Installs `observer` on this thread (tapes nest).
+/// Installs `observer` on this thread. Several may be installed at once, because tapes nest.
 void push_observer(ApplyObserver* observer);
 void remove_observer(ApplyObserver* observer);
 /// Whether an observer is installed on this thread.
@@ -45,18 +45,18 @@ Tensor apply_one(const OpDef& op, std::initializer_list<Tensor> inputs, Attribut
 std::vector<Tensor> apply_eager(const OpDef& op, std::span<const Tensor> inputs,
                                 const Attributes& attributes);
 
-/// Replaces the content of `target` (a variable's tensor) with `value`. Eager: at once; the two may be on
-/// different devices. Capturing: in each replay, and later reads in the same capture see the new value.
-/// Handles taken before the call are stale (when capturing, until the end of the trace). A replay that throws
-/// may have performed some of its assignments.
-/// Throws kShapeMismatch, kDtypeMismatch; kInvalidArgument for an undefined operand or a constant target;
-/// kUnsupported for a strided target when eager, and in the bodies of `cond` and loops; kCaptureViolation for
-/// a target that is a graph value.
+/// Replaces the content of `target` (a variable's tensor) with `value`. In eager mode, it does so at once,
+/// and the two may be on different devices. In a capture, each replay does so, and later reads in the same
+/// capture see the new value. Handles taken before the call become stale (in a capture, until the end of the
+/// trace). A replay that throws may have performed some of its assignments. Throws kShapeMismatch,
+/// kDtypeMismatch; kInvalidArgument for an undefined operand or a constant target; kUnsupported for a strided
+/// target when eager, and in the bodies of `cond` and loops; kCaptureViolation for a target that is a graph
+/// value.
 void assign(const Tensor& target, const Tensor& value);
 
 /// A contiguous tensor with the same elements; `tensor` itself if it is already contiguous.
 Tensor contiguous(const Tensor& tensor);
-/// A copy on the same device that nothing else writes to, through which no gradient goes. Throws
+/// A copy on the same device that nothing else writes to. No gradient flows through it. Throws
 /// kInvalidArgument for an undefined tensor. Throws kCaptureViolation in a capture, because the copy would be
 /// made only once, during the trace; in a capture use stop_gradient(), which returns the content of each
 /// call.
@@ -66,7 +66,7 @@ namespace internal {
 Tensor copy_now(const Tensor& tensor);
 }  // namespace internal
 /// A contiguous tensor with the same elements on `device`; `tensor` itself if it is already one. Waits for
-/// the copy, through which no gradient goes. Throws kCaptureViolation for an undefined tensor and for a value
+/// the copy. No gradient flows through it. Throws kCaptureViolation for an undefined tensor and for a value
 /// of a graph, kUnsupported if there is no such device, kOutOfMemory.
 Tensor to_device(const Tensor& tensor, Device device);
 

@@ -15,8 +15,8 @@
 
 namespace isochron::graph {
 
-/// The attribute of the view (`stop_gradient`) through which a trace reads a variable that it has assigned
-/// before.
+/// The attribute that marks a `stop_gradient` view through which a trace reads a variable that it has already
+/// assigned.
 inline constexpr std::string_view kUpdatedValue = "updated";
 
 /// One open trace. Captures nest only for sub-graphs (`cond`, `while_loop`): an inner capture lifts the
@@ -69,7 +69,7 @@ class Capture {
   void note_gradients() {
     if (on_first_gradients_) std::exchange(on_first_gradients_, nullptr)();
   }
-  /// Of the outermost capture: the settings that the trace has read.
+  /// The settings that the trace has read. Used only on the outermost capture.
   TracedSettings& settings() { return settings_; }
   /// A number for the next random op, unique within the outermost capture and equal between traces.
   int64_t next_random_id();

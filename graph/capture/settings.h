@@ -1,6 +1,6 @@
-// Settings: what a trace reads besides tensors and a program may change later, such as whether a parameter is
-// trainable. A captured function serves a call only with a plan whose trace read the present settings;
-// otherwise it traces again.
+// Settings: values other than tensors that a trace reads and that the program may change later, such as
+// whether a parameter is trainable. A captured function reuses a plan only while all settings that its trace
+// read still have the same values; otherwise it traces again.
 #pragma once
 
 #include <atomic>
@@ -18,14 +18,14 @@ class TracedSettings {
  public:
   using Name = std::function<std::string()>;
   using Now = std::function<int64_t()>;
-  /// `identity` tells settings apart; a setting that was noted before keeps its first value.
+  /// `identity` distinguishes settings. If a setting was noted before, its first value is kept.
   void note(const void* identity, const Name& name, Now now);
   /// Forgets the settings that have another value by now, because the trace itself changed them.
   void forget_changed();
-  /// Whether all settings have the values that the trace read. Takes nanoseconds unless a setting has changed
-  /// since the last call, or the thread has.
+  /// Whether all settings have the values that the trace read. Takes nanoseconds, except if any setting has
+  /// changed since the last call or if that call came from another thread.
   bool hold() const { return checked_at_ == changes() && checked_by_ == &t_marker ? held_ : check(); }
-  /// The names of those that have other values now; empty if none has.
+  /// The names of the settings whose values have changed since; empty if there are none.
   std::string changed() const;
   /// A hash of names and values.
   size_t hash() const;
@@ -52,8 +52,8 @@ class TracedSettings {
 };
 
 /// Notes in the outermost capture of this thread, if there is one, that its trace depends on a setting.
-/// `changed_in`: the serial number of the capture that set its value; a value that the trace itself has set
-/// is no setting.
+/// `changed_in`: the serial number of the capture that set its value. Values that this trace itself has set
+/// aren't noted.
 void note_setting(const void* identity, uint64_t changed_in, const TracedSettings::Name& name,
                   TracedSettings::Now now);
 /// The serial number of the current capture; 0 outside captures.

@@ -53,8 +53,8 @@ class Variable {
   int64_t elems() const { return state().tensor.elems(); }
   size_t size_bytes() const { return state().tensor.size_bytes(); }
 
-  /// Whether optimizers change it. A captured function whose trace has asked for it is traced anew after a
-  /// change.
+  /// Whether optimizers update the variable. After a change, a captured function whose trace has read this
+  /// traces again.
   bool trainable() const;
   void set_trainable(bool trainable) const;
 
@@ -62,11 +62,11 @@ class Variable {
   /// capture is stale after the next assignment in that capture.
   Tensor tensor() const { return state().tensor.refreshed(); }
   operator Tensor() const { return tensor(); }  // NOLINT: a variable reads as its content
-  /// Like graph::assign: eager, replaces the content at once; in a capture, in each replay, and later reads
-  /// in the same capture see the new value.
+  /// Replaces the content, like graph::assign: in eager mode, at once; in a capture, in each replay, and
+  /// later reads in the same capture see the new value.
   void assign(const Tensor& value) const;
-  /// How often the content was assigned outside of captures since the first call of this. For variables whose
-  /// content decides what a trace does.
+  /// The number of assignments outside captures since the first call of this function. For variables whose
+  /// content decides which ops a trace records.
   const graph::Setting& assignments() const;
   Device device() const { return state().tensor.device(); }
   /// Moves the content to `device`; all handles see the move. Throws kInvalidArgument if a captured function

@@ -45,8 +45,8 @@ class KernelTable final : public Backend {
     KernelFactory make = nullptr;
     StorageDtypes dtypes = StorageDtypes::kAsDefined;
   };
-  /// `elementwise` and `reduction` serve all rows of these fusion classes without an entry of their own.
-  /// Throws kInvalidArgument for two entries of one op.
+  /// `elementwise` and `reduction` make the kernels of all ops of these fusion classes that have no entry of
+  /// their own. Throws kInvalidArgument for two entries of one op.
   KernelTable(std::string name, KernelFactory elementwise, KernelFactory reduction,
               std::initializer_list<Entry> entries);
 
@@ -74,11 +74,11 @@ class KernelTable final : public Backend {
 
 /// The backend for a kind of device. Throws like limit_vector_target (backends/common/vector_target.h).
 const Backend& backend_of(DeviceKind device);
-/// The chosen backend; null: the device's.
+/// The chosen backend, or the device's if none is chosen.
 inline const Backend& backend_of(const Backend* chosen, DeviceKind device) {
   return chosen != nullptr ? *chosen : backend_of(device);
 }
-/// The backend that makes the requested kernel: the request's, or that of its device.
+/// The backend that makes the requested kernel: the one that the request names, otherwise its device's.
 const Backend& backend_of(const KernelRequest& request);
 /// Gives a user's op a kernel on a kind of device. Not thread-safe. Throws kInvalidArgument if it has one.
 void add_kernel(DeviceKind device, const KernelTable::Entry& entry);

@@ -22,7 +22,8 @@ inline constexpr int kBufferKindCount = 5;
 std::string_view buffer_kind_name(BufferKind kind);
 
 /// The values of `graph` that are activations or gradients; views stand for what they view. A parameter is a
-/// bound value that is updated and that other nodes than the one that updates it read.
+/// bound value that the graph updates and that is also read by nodes other than the one that computes its new
+/// content.
 std::unordered_map<const Value*, BufferKind> value_kinds(const Graph& graph);
 
 }  // namespace isochron::graph

@@ -30,9 +30,9 @@ class GradientContext {
  public:
   virtual ~GradientContext() = default;
   using Function = std::function<std::vector<Tensor>(std::span<const Tensor>)>;
-  /// The gradients of `function` at `inputs`, a composition of differentiable ops, with respect to its
-  /// floating inputs; `seeds` multiply its results and may be undefined. For ops that have one kernel for a
-  /// composition of ops: they are differentiated through that composition.
+  /// The gradients of `function`, a composition of differentiable ops, at `inputs`, with respect to its
+  /// floating-point inputs. `seeds` weight its results and may be undefined. For ops that have a kernel for a
+  /// whole composition of ops, but are differentiated through that composition.
   virtual std::vector<Tensor> differentiate(const Function& function, std::span<const Tensor> inputs,
                                             std::span<const Tensor> seeds) = 0;
   /// d(sum_i targets[i] * seeds[i]) / d sources, within the graph being captured. Undefined for sources that
@@ -123,11 +123,12 @@ struct OpDef {
   bool random = false;       // two calls with equal inputs are still two draws: exempt from CSE
   bool side_effect = false;  // kept even if nobody reads its result (print, check_numerics)
   bool collective = false;   // all ranks run it in the same order: not in loops and branches; a side effect
-  uint32_t skippable_outputs = 0;  // one bit each: the kernel accepts null for it if nobody reads it
+  uint32_t skippable_outputs = 0;  // one bit per output: the kernel accepts null for it if nobody reads it
   static constexpr uint32_t kAllOutputs = ~0U;
   /// For a collective that other nodes needn't wait for: the row that starts it and returns bytes in flight,
   /// and the row that makes the results from these bytes (graph/passes/overlap.cc). Both get the collective's
-  /// attributes and, as "pending", what `pending` makes for one call; null: this call isn't split.
+  /// attributes and, as the attribute "pending", the object that `pending` returns for the call. If `pending`
+  /// returns null, the call isn't split.
   struct Split {
     std::string start;
     std::string wait;
@@ -144,15 +145,15 @@ struct OpDef {
   std::optional<Packing> packing = {};
   /// Floating point operations of one call, for thread choice and profiles.
   double (*flops)(const OpCall&) = nullptr;
-  /// Bytes that one call reads and writes, for profiles. Null: those of all inputs and outputs; an op that
-  /// touches some rows of a table has fewer.
+  /// Bytes that one call reads and writes, for profiles. Null: the bytes of all inputs and outputs. Ops that
+  /// touch fewer, such as some rows of a table, define it.
   double (*bytes)(const OpCall&, std::span<const TensorSpec> outputs) = nullptr;
   // The data that the tests are generated from.
   std::vector<DType> dtypes = {};  // dtypes under test; empty: f64 and f32
   std::vector<OpSample> samples = {};
   std::vector<ErrorSample> errors = {};
   ReferenceFunction reference = {};
-  double tolerance = 1.0;  // multiple of the house tolerances, for long sums
+  double tolerance = 1.0;  // factor on the tests' usual tolerances, for long sums
   std::vector<int> differentiable =
       {};  // inputs to gradient-check; empty: all floating ones when `gradient` is set
   const Registry* registry = nullptr;  // set by Registry::add
@@ -160,7 +161,7 @@ struct OpDef {
 
 }  // namespace isochron::graph
 
-// Instantiated in op.cc, because every folder of ops fills them.
+// Instantiated once, in op.cc, because the rows in every folder of ops use them.
 extern template class std::vector<isochron::graph::InputSample>;
 extern template class std::vector<isochron::graph::OpSample>;
 extern template class std::vector<isochron::graph::ErrorSample>;

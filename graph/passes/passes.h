@@ -41,7 +41,7 @@ struct PassInfo {
   std::string_view summary;
   void (*run)(Graph&, const PassOptions&);
   bool on_devices_alone = false;  // left out on the CPU
-  std::string_view makes = {};    // the op that it makes; left out for a backend without a kernel for that op
+  std::string_view makes = {};    // the op that it creates; left out if the backend has no kernel for the op
 };
 /// All passes, in the order in which they run.
 const std::vector<PassInfo>& passes();
@@ -61,26 +61,28 @@ void simplify_algebra(Graph& graph);
 void merge_common_subexpressions(Graph& graph);
 /// Drops nodes that no output, update or side effect needs.
 void remove_dead_code(Graph& graph);
-/// The gradient of a layer norm also adds the other gradient of its input (graph/passes/residuals.cc).
+/// Fuses the sum of two gradients at a residual connection into the layer norm's gradient kernel
+/// (graph/passes/residuals.cc).
 void absorb_residuals(Graph& graph);
-/// Chains of elementwise ops, with broadcasts and closing reductions, become one kernel each
-/// (graph/passes/fusion.cc). `sinks`: what a later kernel alone reads is computed there from values that are
-/// kept anyway. Not where these will be stored in 16 bits: 1 - y^2 has no digit left there if y is near 1.
+/// Fuses chains of elementwise ops, with broadcasts and closing reductions, into one kernel each
+/// (graph/passes/fusion.cc). With `sinks`, a value that only one later kernel reads is computed in that
+/// kernel, from values that are kept anyway. run_passes() sets it only for Precision::kF32: if y is stored in
+/// 16 bits, for example, 1 - y^2 has no correct digit left for y near 1.
 void fuse_elementwise(Graph& graph, bool sinks = true);
-/// Groups of element ops become a part of the much larger groups that read them (graph/passes/broadcasts.cc).
+/// Merges groups of element ops into the much larger groups that read them (graph/passes/broadcasts.cc).
 void inline_broadcasts(Graph& graph);
-/// A product and the group of element ops that reads it first become one `fused_product`
+/// Merges each product and the group of element ops that reads it first into one `fused_product`
 /// (graph/passes/epilogues.cc).
 void absorb_epilogues(Graph& graph);
 
-/// A collective (OpDef::split) becomes two nodes: the first starts it as early as its inputs and the
-/// collectives before it allow; the second waits for it at the collective's original position
-/// (graph/passes/overlap.cc).
+/// Splits each collective (OpDef::split) into two nodes (graph/passes/overlap.cc). The first starts it as
+/// early as its inputs and the collectives before it allow; the second waits for it at the collective's
+/// original position.
 void start_collectives_early(Graph& graph);
 
-/// Nodes outside a checkpointed part that read one of its inner values get a copy that is recomputed just
-/// before the first of these nodes (Chen et al.: "Training Deep Nets with Sublinear Memory Cost", 2016).
-/// Random ops draw the same numbers again.
+/// If nodes outside a checkpointed part read one of its inner values, recomputes the value just before the
+/// first of these nodes (Chen et al.: "Training Deep Nets with Sublinear Memory Cost", 2016). Random ops draw
+/// the same numbers again.
 void recompute_checkpoints(Graph& graph);
 /// While more than `budget_bytes` are live at the peak, recomputes one value that is live there before its
 /// next reader: the value that frees the most bytes per unit of time. Returns the bytes live at the peak as

@@ -16,10 +16,10 @@ namespace isochron {
 /// two such ops. Softmax, losses, statistics, reductions, gradients of variables and the function's results
 /// stay f32. f16 represents magnitudes up to 65,504 only, so use loss scaling with it. kMixedFp8 is
 /// kMixedBf16, except that the matrix products of dense layers, and those of their gradients, round both
-/// operands to 8 bits (ops/elementwise/float8.h). That holds for products in the function itself; those in
-/// bodies of loops and conditionals stay as in kMixedBf16. kTf32 stores f32; on a CUDA device the operands of
-/// matrix products and convolutions are rounded to a 10-bit mantissa (relative error up to 2^-11 per
-/// operand). CPUs have no TF32 units, so for a CPU it throws kUnsupported.
+/// operands to 8 bits (ops/elementwise/float8.h). Products in bodies of loops and conditionals aren't rounded
+/// to 8 bits. kTf32 stores f32; on a CUDA device the operands of matrix products and convolutions are rounded
+/// to a 10-bit mantissa (relative error up to 2^-11 per operand). CPUs have no TF32 units, so for a CPU it
+/// throws kUnsupported.
 enum class Precision : uint8_t { kF32, kMixedBf16, kMixedF16, kMixedFp8, kTf32 };
 
 /// "f32", "mixed_bf16", "mixed_f16", "mixed_fp8", "tf32".
@@ -51,9 +51,9 @@ Precision traced_precision();
 /// kF32 and kTf32.
 void cast_to_precision(Graph& graph, Precision precision);
 
-/// The total bytes of the tensors that exist when output 0 (the loss of a train step) is computed, are read
-/// later, and depend on the batch: what the backward pass keeps of the forward pass, including its input. 0
-/// for a graph without outputs.
+/// The bytes that the forward pass keeps for the backward pass, including the batch: the total size of all
+/// tensors that depend on the batch, exist when output 0 (the loss of a train step) is computed, and are read
+/// later. 0 for a graph without outputs.
 size_t activation_bytes(const Graph& graph);
 
 }  // namespace graph

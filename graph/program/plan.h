@@ -29,8 +29,8 @@ struct PlanOptions {
       false;  // debug: fill buffers with NaN bytes once they are dead, and red zones between them, and check
   /// Debug: the first kernel whose floating-point result holds NaN or infinity throws kNotANumber
   /// (graph/ir/checked_kernel.h), on the CPU also within loops and branches. On a device, the kernels are
-  /// then launched one by one. A captured function then makes each op a kernel of its own:
-  /// CaptureOptions::check_numerics.
+  /// then launched one by one. In a captured function, each op then runs as its own kernel
+  /// (CaptureOptions::check_numerics).
   bool check_numerics = false;
   /// The device that the plan runs on. Variables must be there; constants are copied. An op without a
   /// kernel for the device is decomposed (kUnsupported names those that can't be). Only the CPU supports

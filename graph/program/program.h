@@ -58,8 +58,8 @@ struct PlanReport {
   }
 };
 
-/// The tables don't change once the program is built, except `after`, which is cleared if running in order
-/// turns out to be faster. The addresses in the tables change when the arena or an input moves.
+/// The tables don't change once the program is built, with two exceptions: `after` is cleared if running in
+/// order turns out to be faster, and addresses change when the arena or an input moves.
 struct Program {
   struct Step {
     Kernel* kernel;

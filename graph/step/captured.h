@@ -95,7 +95,8 @@ class CapturedFunction {
   cuda::TransferStats transfer_stats() const;
   /// The plan of the newest call. Throws kInvalidArgument before the first call.
   const graph::PlanReport& plan_report() const;
-  /// Running the plan manually reads the arguments of its last call, which must still be alive.
+  /// The plan of the newest call. Running it directly reads the arguments of that call, which must still be
+  /// alive.
   graph::Plan& plan();
   /// The plan that needs the most memory, and its graph. Throws kInvalidArgument before the first trace.
   struct Planned {
@@ -112,7 +113,7 @@ class CapturedFunction {
   struct Impl;
   class Calling;
   Impl& impl() const;
-  std::shared_ptr<Impl> impl_;  // of this one alone, and of a call that traces
+  std::shared_ptr<Impl> impl_;  // shared only with a call that is tracing
 };
 
 namespace internal {
@@ -163,9 +164,9 @@ std::vector<Tensor> call_with(F& function, std::span<const Tensor> arguments, st
 
 }  // namespace internal
 
-/// A captured C++ function of N tensors that returns void, Tensor, a pair, tuple or array of tensors, or a
-/// vector of tensors. A call returns the same type with views that are valid until the next call (a vector is
-/// returned as a span).
+/// A captured C++ function of N tensors. It returns void, a Tensor, or a pair, tuple, array or vector of
+/// tensors. A call returns the same type with views that are valid until the next call (a vector is returned
+/// as a span).
 template <typename F>
 class Captured : public CapturedFunction {
   static_assert(
@@ -219,10 +220,10 @@ Captured<std::decay_t<F>> capture(F&& function, CaptureOptions options = {}) {
   return Captured<std::decay_t<F>>(std::forward<F>(function), std::move(options));
 }
 
-/// Like above, but traces and plans every signature of `signatures` immediately (see
-/// data::Dataset::signatures), so that a smaller last batch causes no latency spike, and keeps at least these
-/// plans. This is a template that
-/// takes a list, so that braces with designators, as in `capture(f, {.max_plans = 4})`, are options.
+/// Like above, but immediately traces and plans every signature in `signatures` (see
+/// data::Dataset::signatures), so that a smaller last batch causes no latency spike. Keeps at least these
+/// plans. `signatures` has a template type so that a braced list with designators, as in `capture(f,
+/// {.max_plans = 4})`, is taken as options.
 template <typename F, std::convertible_to<const std::vector<Signature>&> Signatures>
 Captured<std::decay_t<F>> capture(F&& function, const Signatures& signatures, CaptureOptions options = {}) {
   Captured<std::decay_t<F>> captured(std::forward<F>(function), std::move(options));
