@@ -25,8 +25,8 @@ class LibraryCall {
   }
 };
 
-/// The same for a library that works on the calling thread and on threads that it creates meanwhile and
-/// keeps. Other threads count as ours.
+/// The same for a library that works only on the calling thread and on threads that it creates during the
+/// call. Allocations on all other threads count as ours.
 class SingleThreadLibraryCall {
  public:
   SingleThreadLibraryCall() { ++internal::t_library_calls; }

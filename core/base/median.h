@@ -7,7 +7,7 @@
 
 namespace isochron {
 
-/// The median; of two middle values, the larger one. `values` must not be empty.
+/// The median, or the larger of the two middle values. `values` must not be empty.
 template <typename T>
 double middle_of(std::vector<T> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);

@@ -12,7 +12,8 @@ struct ProcessSeed {
   uint64_t value = 0;
   uint64_t calls = 0;  // calls of set_process_seed so far; 0: no seed was set
 };
-/// That of this thread, if it has set one and isn't the main thread; otherwise the newest that was set.
+/// The seed that this thread has set, if it isn't the main thread and has set one; otherwise the seed that
+/// any thread has set last.
 ProcessSeed process_seed();
 /// For `random::set_seed`. Any thread may call it.
 void set_process_seed(uint64_t seed);
@@ -25,8 +26,9 @@ uint64_t derived_seed(uint64_t seed, std::string_view stream);
 /// The seed of the stream of this name: derived from the seed of the process, or 0 if no seed was set.
 uint64_t default_seed(std::string_view stream);
 
-/// While it lives, random ops of this thread that name no generator draw the numbers of one element of a
-/// dataset: whichever thread makes the element, and however many are made ahead, they are the same.
+/// While it exists, random ops of this thread that name no generator draw the numbers that belong to one
+/// dataset element. These are the same whichever thread makes the element and however many elements are made
+/// ahead.
 class ElementDraws {
  public:
   /// The stage that makes the element, its branch of the pipeline (data/element/branch.h), the epoch, and the
@@ -40,9 +42,10 @@ class ElementDraws {
   ElementDraws(const ElementDraws&) = delete;
   ElementDraws& operator=(const ElementDraws&) = delete;
   ~ElementDraws() { t_current = outer_; }
-  /// The innermost of this thread; null outside.
+  /// The innermost ElementDraws of this thread; null if there is none.
   static const ElementDraws* current() { return t_current; }
-  /// Of the element; derived from the seed of the process. Computed at each call, because few maps draw.
+  /// The element's seed, derived from the seed of the process. Computed at each call, because few maps draw
+  /// random numbers.
   uint64_t seed() const;
   uint64_t branch() const { return branch_; }
   /// Whether this is the first call.

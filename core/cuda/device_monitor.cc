@@ -8,7 +8,8 @@
 namespace isochron::cuda {
 namespace {
 
-// Of NVML's interface (docs.nvidia.com/deploy/nvml-api), whose header no package of the toolkit needs.
+// The part of NVML's interface (docs.nvidia.com/deploy/nvml-api) that is used here, declared by hand so that
+// the build doesn't need NVML's header.
 using NvmlDevice = void*;
 constexpr int kNvmlSuccess = 0;
 constexpr int kNvmlClockSm = 1;

@@ -11,14 +11,14 @@
 
 namespace isochron::cuda {
 
-/// An empty value: the device doesn't report it.
+/// Values that the device doesn't report are empty.
 struct DeviceConditions {
   std::optional<int64_t> clock_khz = {};    // of its multiprocessors, now
   std::optional<int64_t> temperature = {};  // degrees Celsius, now
-  /// How long it has run below its clocks since the driver was loaded, because of its temperature or power
-  /// limit.
+  /// How long the device has reduced its clocks since the driver was loaded, because of its temperature or
+  /// power limit.
   std::optional<int64_t> throttled_ns = {};
-  /// Other programs that compute on it now. This program must have the device open.
+  /// How many other programs compute on the device now. This program must have the device open.
   std::optional<int64_t> other_programs = {};
 };
 

@@ -109,7 +109,8 @@ class Context {
   /// The time between two timed events that are done.
   virtual double elapsed_ns(Event begin, Event end) = 0;
 
-  // In stream order. A copy from or to host memory that isn't page-locked waits for itself.
+  // In stream order. If the host memory isn't page-locked, the call returns only when it may be reused or
+  // read.
   virtual void copy_to_device(DevicePtr to, const void* from, size_t bytes, Stream stream) = 0;
   virtual void copy_to_host(void* to, DevicePtr from, size_t bytes, Stream stream) = 0;
   virtual void copy(DevicePtr to, DevicePtr from, size_t bytes, Stream stream) = 0;
@@ -125,14 +126,15 @@ class Context {
   virtual void launch(Function function, const LaunchSize& size, std::span<void* const> arguments,
                       Stream stream) = 0;
 
-  /// Work queued in `stream` from now on, and in streams that wait for it and that it waits for later, isn't
-  /// run but becomes a graph. Every launch of the graph uses the same host memory and addresses.
+  /// From now on, work queued in `stream` isn't run but becomes part of a graph. This includes work in other
+  /// streams that wait for `stream` and for which `stream` waits later. Every launch of the graph uses the
+  /// same host memory and addresses.
   virtual void begin_capture(Stream stream) = 0;
   /// Throws kCaptureViolation if a call was made that can't be captured.
   virtual Graph end_capture(Stream stream) = 0;
   virtual bool capturing(Stream stream) = 0;
-  /// In a capture of `stream`: what comes next in it follows these, and whatever else is in the stream only
-  /// if they do. The whole graph is one launch, joined or not.
+  /// In a capture of `stream`: work added from now on depends on `nodes`, instead of on the work that is
+  /// already in the stream. Branches of the graph needn't be joined: one launch runs the whole graph.
   virtual void follow(Stream stream, std::span<const GraphNode> nodes) = 0;
   virtual std::vector<GraphNode> followed(Stream stream) = 0;
   /// In a capture of `stream`: creates a condition that is 0 at the start of each launch of the graph.
@@ -145,7 +147,7 @@ class Context {
   virtual void end_body(Stream body) = 0;
   virtual GraphCounts counts(Graph graph) = 0;
   virtual GraphExec instantiate(Graph graph) = 0;  // kOutOfMemory
-  /// Does the part of the first launch that brings the graph to the device.
+  /// Copies the graph to the device, which its first launch would otherwise do.
   virtual void upload(GraphExec graph, Stream stream) = 0;
   virtual void destroy(Graph graph) = 0;
   virtual void destroy(GraphExec graph) = 0;
@@ -159,9 +161,9 @@ inline void copy_within(Context& context, std::byte* to, const std::byte* from, 
     context.copy(reinterpret_cast<uintptr_t>(to), reinterpret_cast<uintptr_t>(from), bytes, stream);
 }
 
-/// Captures what `enqueue` puts in `stream` as a graph that one launch runs; the caller destroys it.
-/// `counts`, if not null, receives what the graph consists of. Throws like `enqueue`, kCaptureViolation if a
-/// call can't be captured, and kOutOfMemory; no capture is left open in these cases.
+/// Captures the work that `enqueue` adds to `stream` as a graph that one launch runs; the caller destroys the
+/// graph. `counts`, if not null, receives what the graph consists of. Throws like `enqueue`,
+/// kCaptureViolation if a call can't be captured, and kOutOfMemory; no capture is left open in these cases.
 GraphExec capture_graph(Context& context, Stream stream, const std::function<void()>& enqueue,
                         GraphCounts* counts = nullptr);
 
@@ -177,7 +179,7 @@ class Driver {
 
 /// The oldest compute capability that is supported, as 10 * major + minor.
 inline constexpr int kOldestDevice = 75;
-/// The oldest driver that is supported: that of the toolkit that this was built and tested with.
+/// The oldest driver that is supported: the one of the toolkit with which the library is built and tested.
 inline constexpr int kOldestDriver = 13000;
 
 /// For example, "13.0" for 13000.

@@ -8,7 +8,7 @@
 namespace isochron::cuda {
 namespace {
 
-constexpr size_t kSharedBytesOfAnyBlock = 48 << 10;  // available without allow_shared_bytes
+constexpr size_t kSharedBytesOfAnyBlock = 48 << 10;  // may be used without allow_shared_bytes
 
 }  // namespace
 

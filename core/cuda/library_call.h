@@ -1,5 +1,5 @@
-// One way in which a library computes something. It is found while a plan is made, and is put in the plan's
-// stream among the other kernels.
+// One of the ways (algorithms) in which a library can compute something. It is found while a plan is made,
+// and runs in the plan's stream among the other kernels.
 #pragma once
 
 #include <cstdint>
@@ -32,11 +32,11 @@ inline constexpr size_t kLibraryAlignment = 16;
 inline constexpr size_t kMostLibraryWorkspace = size_t{32} << 20;
 /// At most this many of a library's ways are compared by timing.
 inline constexpr int kMostLibraryCalls = 8;
-/// A library that compiles kernels when it plans keeps its plans for this many specs of each kind, for calls
-/// that are alike.
+/// A library that compiles kernels while it plans caches its plans for at most this many specs of each kind,
+/// so that equal calls share them.
 inline constexpr size_t kMostPlansKept = 64;
 
-/// A library of kernels. Its callers know what it computes.
+/// The base of all kernel libraries, whatever they compute.
 class AnyKernelLibrary {
  public:
   virtual ~AnyKernelLibrary() = default;

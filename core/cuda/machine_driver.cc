@@ -276,7 +276,7 @@ class MachineContext final : public Context {
     if (std::ranges::equal(followed(stream), nodes)) return;
     std::vector<CUgraphNode> all;
     for (const GraphNode node : nodes) all.push_back(raw(node));
-    if (all.empty()) {  // nothing tells that a stream may follow nothing: a node that is nothing
+    if (all.empty()) {  // CUDA doesn't document an empty set of dependencies, so use an empty node
       CUgraphNodeParams params{};
       params.type = CU_GRAPH_NODE_TYPE_EMPTY;
       const OpenCapture open = open_capture(stream);
@@ -385,11 +385,11 @@ class MachineContext final : public Context {
     ISOCHRON_CALL(cuCtxSetCurrent, context_);
     entered = number_;
   }
-  /// If the device itself accesses memory that isn't page-locked, it does so when the copy runs. Otherwise
-  /// the driver has staged the data before the copy returns.
+  /// Waits for a copy if the device itself accesses memory that isn't page-locked, because it does so only
+  /// when the copy runs. Otherwise the driver has staged the data before the copy call returns.
   void wait_for_pageable(const void* pointer, Stream stream) {
     if (reads_pageable_memory_ == 0) return;
-    CUmemorytype type{};  // the driver has none for memory that it doesn't know
+    CUmemorytype type{};  // unchanged for memory that the driver doesn't know
     const bool page_locked = ISOCHRON_RUN(cuPointerGetAttribute, &type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
                                           reinterpret_cast<CUdeviceptr>(pointer)) == CUDA_SUCCESS &&
                              type == CU_MEMORYTYPE_HOST;
@@ -428,10 +428,11 @@ class MachineContext final : public Context {
   inline static std::atomic<uint64_t> count_{0};
   const uint64_t number_ = ++count_;
   CUmemoryPool pool_ = nullptr;
-  int reads_pageable_memory_ = 0;  // the device does, not the driver
+  int reads_pageable_memory_ = 0;  // 1: the device itself reads it; 0: the driver does
   CUmemLocation location_{};
   CUmemAllocationProp allocation_{};
-  // For the bodies of conditional parts. Created before a capture, because none can be created during one.
+  // Streams for the bodies of conditional parts. Created before a capture, because no stream can be created
+  // during one.
   static constexpr size_t kDeepestBody = 8;
   std::mutex bodies_mutex_;
   std::vector<Stream> spare_streams_;

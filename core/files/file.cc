@@ -64,7 +64,7 @@ void read_opened(const Descriptor& file, const std::filesystem::path& path, std:
   if (file.get() < 0) fail_errno(path, "open");
   struct stat info {};
   if (::fstat(file.get(), &info) != 0) fail_errno(path, "stat");
-  // path.string() allocates: only where there is an error to report.
+  // path.string() allocates, so it is called only to report an error.
   if (S_ISDIR(info.st_mode)) fail(ErrorCode::kIo, path.string(), "is a directory; expected a file");
   if (!S_ISREG(info.st_mode)) {
     if (!streams) fail(ErrorCode::kIo, path.string(), "is not a regular file");
@@ -344,7 +344,7 @@ void InputFile::read_at(uint64_t offset, std::span<std::byte> bytes) const {
         ::pread(descriptor_, bytes.data() + done, bytes.size() - done, static_cast<off_t>(offset + done));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail_errno(path_, "read");
-    // path.string() allocates: only where there is an error to report.
+    // path.string() allocates, so it is called only to report an error.
     if (got == 0) {
       fail(ErrorCode::kIo, path_.string(), "ends at byte {}, expected {}", offset + done,
            offset + bytes.size());

@@ -21,12 +21,12 @@ constexpr int kGzipWindow = 15 + 16;
 constexpr int kZlibWindow = 15;
 constexpr size_t kSmallestBuffer = 16;
 constexpr size_t kFirstBytes = 4;
-constexpr int kLookEveryMs = 100;                     // at InputStreamOptions::stop
-constexpr std::chrono::milliseconds kLastWords(500);  // for which is read on after it
+constexpr int kLookEveryMs = 100;                     // how often InputStreamOptions::stop is called
+constexpr std::chrono::milliseconds kLastWords(500);  // how long reading goes on after `stop` returned true
 
 }  // namespace
 
-/// The compressed side: bytes of the file that wait, and zlib's state.
+/// For compressed files: bytes of the file that aren't decompressed yet, and zlib's state.
 struct InputStream::Inflater {
   Inflater(bool is_gzip, size_t buffer_bytes, const std::string& where)
       : gzip(is_gzip), packed(buffer_bytes) {
@@ -64,7 +64,8 @@ InputStream::InputStream(const std::filesystem::path& path, const InputStreamOpt
     file_bytes_ = regular_ ? static_cast<uint64_t>(info.st_size) : 0;
     require(file_bytes_ <= options.limit_bytes, ErrorCode::kBadFormat, where_,
             "has {} bytes, more than the limit of {}", file_bytes_, options.limit_bytes);
-    // The first bytes show the format of the file. They stay, as the first to be returned or decompressed.
+    // The first bytes show the format of the file. They stay in the buffer and are the first to be returned
+    // or decompressed.
     while (end_ < kFirstBytes) {
       const size_t got = read_file(std::span(window_).subspan(end_));
       if (got == 0) break;
@@ -91,7 +92,8 @@ InputStream::~InputStream() { ::close(descriptor_); }
 
 bool InputStream::compressed() const { return inflater_ != nullptr; }
 
-/// A named pipe has no writer until somebody opens it; one between two programs has had one.
+/// If the input is a named pipe, waits until somebody writes to it. An anonymous pipe has a writer from the
+/// start.
 void InputStream::wait_for_writer(bool pipe) const {
   struct statfs system {};
   const bool named = pipe && ::fstatfs(descriptor_, &system) == 0 && system.f_type != PIPEFS_MAGIC;
@@ -112,8 +114,9 @@ void InputStream::wait_for_writer(bool pipe) const {
   ::fcntl(descriptor_, F_SETFL, ::fcntl(descriptor_, F_GETFL) & ~O_NONBLOCK);
 }
 
-/// Waits for bytes, or for the end; whether InputStreamOptions::stop came first. What the writer writes as it
-/// ends by the same signal is still read.
+/// Waits for data or the end of the file and returns false. Returns true if InputStreamOptions::stop returned
+/// true more than kLastWords ago: if a signal ends both programs, what the writer writes while it ends is
+/// still read.
 bool InputStream::stops() {
   if (options_.stop == nullptr) return false;
   pollfd waiting{descriptor_, POLLIN, 0};
@@ -137,7 +140,7 @@ size_t InputStream::read_file(std::span<std::byte> into) {
   }
 }
 
-/// Returns the bytes that it has filled, 0 at the end of the last member.
+/// Returns the number of bytes that it has filled, 0 at the end of the last member.
 size_t InputStream::inflate_more(std::span<std::byte> into) {
   Inflater& from = *inflater_;
   z_stream& stream = from.stream;
@@ -160,7 +163,7 @@ size_t InputStream::inflate_more(std::span<std::byte> into) {
     if (!from.member_open) {
       require(from.gzip || from.consumed() == 0, ErrorCode::kBadFormat, where_,
               "byte {}: unexpected data follows the end of the compressed data", from.consumed());
-      // Zeros behind a member are padding, which tapes and block devices need.
+      // Zeros after a member are padding, as on tapes and block devices.
       for (const bool behind = from.consumed() > 0; behind && stream.avail_in > 0 && *stream.next_in == 0;) {
         ++stream.next_in;
         --stream.avail_in;
@@ -188,7 +191,7 @@ std::span<const std::byte> InputStream::peek() {
   return {window_.data() + begin_, end_ - begin_};
 }
 
-/// Fills a part of the window behind `end_`, or from its begin.
+/// Fills `into`, a part of the window that begins at `end_`.
 size_t InputStream::fill(std::span<std::byte> into) {
   const size_t got = inflater_ ? inflate_more(into) : read_file(into);
   if (lost_ || window_offset_ + end_ + got > options_.limit_bytes) {

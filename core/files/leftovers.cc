@@ -22,13 +22,14 @@ struct Note {
 static_assert(std::atomic<pid_t>::is_always_lock_free, "a signal's handler reads it");
 
 struct Notes {
-  pid_t root;  // the process that made them, of whose family the owners are
+  pid_t root;  // the process that created the notes; the owners are this process and processes that it has
+               // forked
   std::array<Note, Leftover::kMost> all;
 };
 
 std::atomic<Notes*> g_notes{nullptr};
 
-/// In memory that forked processes share; null where there is none.
+/// The notes, in memory that forked processes share; null if the system provides no such memory.
 Notes* notes() {
   if (Notes* made = g_notes.load()) return made;
   void* memory = ::mmap(nullptr, sizeof(Notes), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -56,7 +57,7 @@ struct Entry {
 
 void remove_at(int parent, const char* name, int depth);
 
-/// Whether there was something to remove.
+/// Removes the entries of `folder`. Returns whether there were any.
 bool empty_once(int folder, int depth) {
   alignas(Entry) char part[2048];
   bool found = false;
@@ -75,7 +76,7 @@ bool empty_once(int folder, int depth) {
 
 void remove_at(int parent, const char* name, int depth) {
   if (::unlinkat(parent, name, 0) == 0 || depth >= kDeepest) return;
-  // Others of its threads may still write there.
+  // Other threads of the process may still create files in the folder.
   for (int attempt = 0; attempt < 4; ++attempt) {
     if (::unlinkat(parent, name, AT_REMOVEDIR) == 0) return;
     const int folder = ::openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

@@ -99,7 +99,7 @@ RecordWriter::~RecordWriter() {
   try {
     flush();
   } catch (const Error&) {
-    // There is nobody left to tell.
+    // A destructor can't report the error.
   }
   ::close(descriptor_);
 }
@@ -152,7 +152,7 @@ void RecordWriter::take_back_half() {
 
 void RecordWriter::flush() {
   const auto waiting = std::span(buffer_).first(filled_);
-  filled_ = 0;  // a second try could write the same bytes twice
+  filled_ = 0;  // another attempt could write the same bytes twice
   write_through(waiting);
 }
 

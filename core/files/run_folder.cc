@@ -20,9 +20,11 @@ constexpr std::string_view kPrefix = ".isochron-run-";
 /// The file in a run folder that is locked, because locks on folders don't reach other machines that share a
 /// file system.
 constexpr const char* kLockName = ".lock";
-constexpr auto kLongestMaking = std::chrono::hours(1);  // of a folder, also by the clock of a file server
+/// Creating a folder and its lock file takes less than this, even by the clock of a file server.
+constexpr auto kLongestMaking = std::chrono::hours(1);
 
-/// Locks what is at `path`; -1, with errno, if that fails: EWOULDBLOCK if another process holds the lock.
+/// Locks the file or folder at `path` and returns its descriptor. Returns -1 and sets errno if that fails: to
+/// EWOULDBLOCK if another process holds the lock.
 int try_lock(const std::filesystem::path& path, int flags) {
   const int descriptor = ::open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, 0644);
   if (descriptor < 0) return -1;
@@ -33,7 +35,7 @@ int try_lock(const std::filesystem::path& path, int flags) {
   return -1;
 }
 
-/// The same of a file, or of a folder by the file in it.
+/// The same for a directory entry. A folder is locked through the lock file in it.
 int try_lock_of(const std::filesystem::directory_entry& entry) {
   std::error_code failed;
   if (entry.is_symlink(failed)) return -1;
@@ -46,7 +48,8 @@ int try_lock_of(const std::filesystem::directory_entry& entry) {
   const int of_folder = try_lock(entry.path(), O_RDONLY | O_DIRECTORY);
   if (of_folder < 0 || std::filesystem::file_time_type::clock::now() - written >= kLongestMaking)
     return of_folder;
-  // An empty one may go at once: whoever is about to create the file tries the next name.
+  // An empty folder may be removed at once: a process that is about to create the lock file in it then tries
+  // another name.
   ::rmdir(entry.path().c_str());
   ::close(of_folder);
   return -1;
@@ -71,7 +74,7 @@ void remove_those_of_the_dead(
     std::error_code failed;
     std::filesystem::remove_all(at->path(), failed);
     ::close(lock);
-    if (failed) remove_quietly(at->path());  // over a network, an open file holds its folder
+    if (failed) remove_quietly(at->path());  // on network file systems, the open lock file keeps the folder
   }
 }
 
@@ -81,8 +84,8 @@ RunFolder::RunFolder(const std::filesystem::path& parent) {
     std::error_code ignored;
     return entry.path().filename().string().starts_with(kPrefix) && entry.is_directory(ignored);
   });
-  // Before its file is locked, another process may take the folder for that of a dead process. The next
-  // number is then tried.
+  // Until the lock file is locked, another process may take the folder for a dead process's and remove it.
+  // The next number is then tried.
   constexpr int kAttempts = 16;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     path_ = parent / fmt::format("{}{}-{}", kPrefix, ::getpid(), made++);
@@ -109,7 +112,7 @@ RunFolder::RunFolder(const std::filesystem::path& parent) {
 RunFolder::~RunFolder() {
   remove_quietly(path_);
   ::close(lock_);
-  remove_quietly(path_);  // once more, where only a file handle was missing
+  remove_quietly(path_);  // again, because on network file systems the open lock file keeps the folder
 }
 
 FolderLock::FolderLock(const std::filesystem::path& folder)

@@ -14,12 +14,12 @@ inline constexpr int kMaxWrittenFiles = 256;
 
 /// Throws nothing: a file that can't be noted is ignored.
 void note_written_file(FileKind kind, const std::filesystem::path& path) noexcept;
-/// How many were ever noted.
+/// How many files were ever noted, of all kinds.
 int64_t written_files();
 
 struct FilesLeft {
-  int64_t written = 0;  // names, of those remembered
-  int64_t left = 0;     // of them, that are still there
+  int64_t written = 0;  // different paths among the remembered files
+  int64_t left = 0;     // how many of these paths still exist
 };
 /// The files of one kind that were noted after the first `since` files. Checks on disk which still exist.
 FilesLeft files_left(FileKind kind, int64_t since);

@@ -21,9 +21,9 @@ class BackgroundWork {
   static bool active() { return internal::t_background_work > 0; }
 };
 
-/// Permanently gives the compute threads priority over the calling thread where they want the same core: the
-/// calling thread gets about a tenth of a busy core, and its work takes longer. Nothing changes on an idle
-/// core, or if a sandbox refuses it.
+/// Permanently gives the compute threads priority over the calling thread. If they compete for a core, the
+/// calling thread gets about a tenth of it, and its work takes longer. Nothing changes on an idle core, or if
+/// a sandbox forbids the call.
 inline void give_way_to_compute() {
   constexpr int kMoreNice = 10;  // than the process
   const id_t thread = static_cast<id_t>(::gettid());

@@ -55,7 +55,7 @@ std::vector<std::filesystem::path> control_groups(std::string_view controller,
                                                   const std::filesystem::path& own) {
   std::vector<std::filesystem::path> folders;
   std::ifstream lines(own);
-  // "4:cpu,cpuacct:/a/b"; of the second version "0::/a/b".
+  // A line reads "4:cpu,cpuacct:/a/b" in version 1, and "0::/a/b" in version 2.
   for (std::string line; std::getline(lines, line);) {
     const size_t first = line.find(':'), second = line.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos) continue;
@@ -108,9 +108,9 @@ void set_core_share(int cores) {
 }
 
 std::vector<int> usable_cores(pid_t process, AffinityFunction ask) {
-  constexpr size_t kMostSets = 1024;  // of as many cores each
+  constexpr size_t kMostSets = 1024;  // each holds the bits of CPU_SETSIZE cores
   std::vector<int> cores;
-  std::vector<cpu_set_t> sets(1);  // one set, side by side
+  std::vector<cpu_set_t> sets(1);  // contiguous, so that together they form one larger set
   const auto bytes = [&] { return sets.size() * sizeof(cpu_set_t); };
   while (ask(process, bytes(), sets.data()) != 0) {
     // EINVAL: the machine may have more cores than the set has room for.

@@ -30,8 +30,9 @@ int core_share();
 void set_core_share(int cores);
 
 /// The folders of this process's control groups for `controller` ("cpu", "memory"), of either version: its
-/// own group, those above it, and last the mounts, which in a container are the own group. Folders may be
-/// missing. `groups`, `own`: where the system shows them.
+/// own group, the groups above it, and last the mount points, which in a container are its own group. The
+/// folders need not exist. `groups`, `own`: where the system mounts the groups and lists those of this
+/// process.
 std::vector<std::filesystem::path> control_groups(std::string_view controller,
                                                   const std::filesystem::path& groups = "/sys/fs/cgroup",
                                                   const std::filesystem::path& own = "/proc/self/cgroup");
@@ -40,8 +41,9 @@ std::vector<std::filesystem::path> control_groups(std::string_view controller,
 std::optional<double> core_quota(const std::filesystem::path& groups = "/sys/fs/cgroup",
                                  const std::filesystem::path& own = "/proc/self/cgroup");
 
-/// The file that says for how long the quota was used up: of the group with the lowest quota, or of the
-/// nearest group that counts it where there is none; empty if no group does.
+/// The file cpu.stat that reports how long processes were throttled because the quota was used up. It belongs
+/// to the group with the lowest quota or, if there is no quota, to the nearest group that counts this time.
+/// Empty if no group does.
 std::filesystem::path throttling_file(const std::filesystem::path& groups = "/sys/fs/cgroup",
                                       const std::filesystem::path& own = "/proc/self/cgroup");
 

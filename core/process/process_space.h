@@ -6,8 +6,8 @@
 
 namespace isochron {
 
-/// Names the present start of this machine and the namespace of this process's id. Ids of processes with the
-/// same text are of one list. Empty if the system doesn't report it.
+/// Identifies the current boot of this machine and this process's PID namespace. Process ids can be compared
+/// only if this text is the same. Empty if the system doesn't report it.
 std::string process_space();
 
 /// This machine's name; "unknown" if the system doesn't report it.

@@ -28,7 +28,7 @@ struct EscapedStream {
 // Never destroyed: the streams are flushed after all destructors.
 EscapedStream g_streams[] = {{STDOUT_FILENO}, {STDERR_FILENO}};
 void (*g_unread)() = nullptr;
-int g_data = -1;  // where `write_data` writes; -1: nothing keeps standard output for it
+int g_data = -1;  // where `write_data` writes; -1: keep_standard_output_for_data() wasn't called
 
 /// Collects pieces and writes them; remembers a failed write.
 class Output {
@@ -43,7 +43,7 @@ class Output {
       if (used_ == part_.size()) flush();
     }
   }
-  /// 0, or errno of the write that failed.
+  /// Returns 0, or errno of the write that failed.
   int flush() {
     for (size_t done = 0; done < used_ && error_ == 0;) {
       const ssize_t wrote = ::write(descriptor_, part_.data() + done, used_ - done);
@@ -58,7 +58,7 @@ class Output {
   }
 
  private:
-  /// Until there is room: a program that shares the terminal or pipe may have made it non-blocking.
+  /// Waits until there is room: a program that shares the terminal or pipe may have made it non-blocking.
   void wait() {
     pollfd output{.fd = descriptor_, .events = POLLOUT, .revents = 0};
     if (::poll(&output, 1, -1) < 0 && errno != EINTR) error_ = errno;
@@ -97,7 +97,7 @@ std::FILE* escaped(EscapedStream& stream, int buffering) {
   return file;
 }
 
-/// -1: of no stream that is escaped or has a descriptor.
+/// The descriptor behind `file`; -1 if `file` is neither an escaped stream nor has a descriptor.
 int descriptor_of(std::FILE* file) {
   const int descriptor = ::fileno(file);
   if (descriptor >= 0) return descriptor;

@@ -18,11 +18,11 @@ void escape_standard_streams(void (*unread)() = nullptr);
 /// errno of the first write to standard output that failed; 0: none, or not escaped.
 int standard_output_error();
 
-/// Whether what is written to `file` is shown by a terminal that knows commands, as one of TERM=dumb doesn't.
+/// Whether `file` is a terminal that understands terminal commands. A terminal with TERM=dumb doesn't.
 bool is_terminal(std::FILE* file);
 
-/// The characters in a row of the terminal: as the terminal says, else as the environment's COLUMNS says,
-/// else 80.
+/// The number of columns of the terminal: as reported by the terminal, otherwise from the environment
+/// variable COLUMNS, otherwise 80.
 int terminal_columns(std::FILE* file);
 
 /// The beginning of a text in UTF-8 that fits into a row of the terminal, so that the row can be rewritten.
@@ -36,8 +36,8 @@ void write_terminal_command(std::FILE* file, std::string_view command);
 /// Throws kIo.
 void keep_standard_output_for_data();
 
-/// Writes data to standard output, as it is unless a terminal shows it. Call keep_standard_output_for_data()
-/// first. Throws kIo.
+/// Writes data to standard output, unchanged unless standard output is a terminal. Call
+/// keep_standard_output_for_data() first. Throws kIo.
 void write_data(std::string_view content);
 
 }  // namespace isochron

@@ -21,7 +21,7 @@ class StopSignals {
 
   /// The signal that has come since the construction, or 0. Costs one load.
   static int pending() { return pending_; }
-  /// Tells that the loop ends because of a signal, so that none is passed on.
+  /// Says that the loop ends because of the signal, so that the signal isn't passed to the previous handlers.
   static void answer() { answered_ = true; }
   /// "SIGINT".
   static std::string_view name(int signal);

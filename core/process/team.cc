@@ -26,8 +26,8 @@ namespace {
 
 thread_local int t_team = 1;
 
-// For the thread sanitizer, which doesn't see libgomp's barriers: what came before happens_before(place) in
-// one thread comes before what follows happens_after(place) in another.
+// Tell the thread sanitizer, which doesn't see libgomp's barriers, that everything before
+// happens_before(place) in one thread precedes everything after happens_after(place) in another.
 #ifdef __SANITIZE_THREAD__
 void happens_before(void* place) { __tsan_release(place); }
 void happens_after(void* place) { __tsan_acquire(place); }
@@ -50,8 +50,9 @@ void* wait_at(void* gate) {
   return nullptr;
 }
 
-/// Starts `count` threads at the same time, which end at once. Returns 0, or the reason why the system
-/// refuses one. The C library keeps their stacks for the threads that are created next.
+/// Tests whether the system provides `count` threads at the same time: creates them and lets them end.
+/// Returns 0, or the error number if the system refuses one. The C library keeps their stacks for the threads
+/// that are created next.
 int try_threads(int count) {
   Gate gate;
   std::vector<pthread_t> threads(static_cast<size_t>(count));
@@ -87,7 +88,8 @@ void make_team(int threads) {
   t_team = threads;
 }
 
-// Not instrumented, because the threads read what the compiler hands them before they reach happens_after.
+// Not instrumented, because each thread reads the arguments that the compiler passes to it before it reaches
+// happens_after.
 ISOCHRON_NOT_INSTRUMENTED void run_on_team(int threads, void (*body)(void*), void* context) {
   char begin = 0, end = 0;
   happens_before(&begin);

@@ -1,5 +1,5 @@
-// The threads of a team, requested at a point where their absence can still be reported: OpenMP's library
-// ends the process if it can't get them.
+// Creates the threads of a team at a point where a failure can still be reported. The OpenMP library would
+// end the process if it couldn't create them.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,8 @@ void make_team(int threads);
 /// parallel region is opened. `body` must not throw.
 void run_on_team(int threads, void (*body)(void*), void* context);
 
-/// Throws kOutOfMemory unless `bytes` of address space are available now. Call it before entering a library
-/// that can't do without them, or that fails in its own way without them. Costs two system calls.
+/// Throws kOutOfMemory unless `bytes` of address space are available now. Call this before entering a library
+/// that, without that space, would end the process or fail with an error of its own. Costs two system calls.
 void require_address_space(size_t bytes, std::string_view where);
 
 }  // namespace isochron

@@ -22,7 +22,8 @@ namespace {
 
 constexpr unsigned kFlushBits = 0x8040;  // FTZ | DAZ in MXCSR
 
-/// What OMP_THREAD_LIMIT leaves, too: libraries compute wrongly in a team smaller than the one asked for.
+/// Respects OMP_THREAD_LIMIT, because libraries compute wrong results in a team that is smaller than
+/// requested.
 int most_threads() { return std::clamp(omp_get_thread_limit(), 1, kMostComputeThreads); }
 
 int default_threads() {
@@ -62,7 +63,7 @@ void set_compute_threads(int threads) {
 }
 
 void flush_subnormals_to_zero() {
-  if (!subnormals_flushed()) _mm_setcsr(_mm_getcsr() | kFlushBits);  // setting takes longer than looking
+  if (!subnormals_flushed()) _mm_setcsr(_mm_getcsr() | kFlushBits);  // writing takes longer than reading
 }
 
 int64_t core_wait_ns(int id) {

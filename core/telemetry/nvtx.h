@@ -1,4 +1,4 @@
-// Spans as NVTX ranges. Beneath core/telemetry/trace.h; nothing else calls it.
+// Spans as NVTX ranges. Called only by core/telemetry/trace.cc.
 #pragma once
 
 #include <cstdint>

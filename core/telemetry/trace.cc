@@ -32,7 +32,8 @@ Names& names() {
   return *instance;
 }
 
-/// A ring and the thread that writes it. Threads keep theirs over several buffers.
+/// A ring buffer of events and the thread that writes it. A thread keeps its ring when one TraceBuffer
+/// follows another.
 struct Ring {
   std::atomic<bool> taken{false};  // by a thread that is alive
   std::atomic<bool> busy{false};   // it is writing
@@ -56,7 +57,7 @@ struct Membership {
 thread_local Membership t_membership;
 thread_local std::array<char, 32> t_name{};
 
-/// A ring that nobody has and in which no ended thread has left events; null when there is none.
+/// Takes a ring that has no owner and holds no events of a thread that has ended. Null if there is none.
 Ring* take_ring() {
   for (Ring& ring : g_rings) {
     bool taken = false;
@@ -71,8 +72,9 @@ Ring* take_ring() {
   return nullptr;
 }
 
-/// The buffer stops by clearing its bit and then waiting for `busy`; both sides' accesses are sequentially
-/// consistent, so either the writer sees the cleared bit or the buffer sees the writer.
+/// TraceBuffer::stop() clears kTraceToBuffer and then waits while a ring is `busy`. The accesses on both
+/// sides are sequentially consistent, so either the writer sees the cleared bit, or stop() sees that the
+/// writer is busy.
 void record(const TraceEvent& event) {
   Ring* const ring = t_membership.ring != nullptr ? t_membership.ring : take_ring();
   if (ring == nullptr) {

@@ -12,12 +12,12 @@ namespace internal {
 inline thread_local int64_t t_weight_bytes = 0;
 }
 
-/// Counts them as written: in Counter::kWeightBytes, and for the calling thread.
+/// Counts `bytes` as written, in Counter::kWeightBytes and for the calling thread.
 inline void count_weight_bytes(int64_t bytes) {
   count(Counter::kWeightBytes, bytes);
   internal::t_weight_bytes += bytes;
 }
-/// Of them, those that the calling thread has written.
+/// The bytes that the calling thread has written.
 inline int64_t weight_bytes_of_this_thread() { return internal::t_weight_bytes; }
 
 }  // namespace isochron

@@ -26,7 +26,7 @@ std::optional<NotFinite> find(const std::byte* data, int64_t elems, Bits exponen
   std::optional<NotFinite> found;
   for (int64_t begin = 0; begin < elems; begin += kBlock) {
     const int64_t end = std::min(begin + kBlock, elems);
-    Bits bad = 0;  // counted in a register of the vector's own width: at most kBlock
+    Bits bad = 0;  // at most kBlock, so it fits into Bits, and the loop vectorizes without widening
     for (int64_t i = begin; i < end; ++i) bad = static_cast<Bits>(bad + not_finite<Bits>(load(i), exponent));
     if (bad == 0) continue;
     if (!found) {

@@ -15,8 +15,8 @@ struct NotFinite {
   int64_t nans = 0;  // of these, how many are NaN
 };
 
-/// Which of the contiguous elements at `data` are NaN or infinite; none for dtypes that can't be. About as
-/// fast as memory is read.
+/// Finds the NaN and infinite elements among the contiguous elements at `data`. nullopt if there are none,
+/// and for integers and bool. About as fast as memory can be read.
 std::optional<NotFinite> find_not_finite(const TensorSpec& spec, const std::byte* data);
 
 /// "f32(4, 10): 3 of 40 elements are NaN or infinite, the first at (0, 7)".

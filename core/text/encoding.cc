@@ -10,7 +10,7 @@
 namespace isochron {
 namespace {
 
-/// The encoding as iconv calls it; empty if the text begins with none of the byte order marks.
+/// The encoding that the byte order mark shows, as iconv names it; empty if there is no such mark.
 std::string_view marked_encoding(std::span<const std::byte> begin) {
   const auto starts = [&](std::initializer_list<uint8_t> mark) {
     return begin.size() >= mark.size() &&
@@ -22,12 +22,12 @@ std::string_view marked_encoding(std::span<const std::byte> begin) {
   return {};
 }
 
-/// Latin letters and digits have zeroes in all bytes of a character but one; empty if the text has no such
-/// pattern.
+/// The encoding that the positions of zero bytes show: in UTF-16 and UTF-32, all bytes of a Latin letter or
+/// digit but one are zero. Empty if the text has no such pattern.
 std::string_view unmarked_encoding(std::span<const std::byte> begin) {
-  std::array<size_t, 4> zeroes{};  // by place in four bytes
+  std::array<size_t, 4> zeroes{};  // by position modulo 4
   for (size_t i = 0; i < begin.size(); ++i) zeroes[i % 4] += begin[i] == std::byte{0};
-  const size_t half = begin.size() / 8;  // of the bytes in one place
+  const size_t half = begin.size() / 8;  // half of the bytes at one of the four positions
   std::array<bool, 4> zero{};
   for (size_t i = 0; i < zero.size(); ++i) zero[i] = zeroes[i] > half;
   using Places = std::array<bool, 4>;

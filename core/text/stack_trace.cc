@@ -29,8 +29,8 @@ std::string demangled(const std::string& name) {
   return result;
 }
 
-/// Whether the innermost frame carries no information: it belongs to the code that took the trace, or to a
-/// function that allocates or opens something for its caller.
+/// Whether a function of this name carries no information as an innermost frame: it took the trace, or it
+/// allocates or opens something for its caller.
 bool is_machinery(std::string_view name) {
   constexpr std::string_view kBeginnings[] = {"isochron::StackTrace::",
                                               "isochron::Seal::note",

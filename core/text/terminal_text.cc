@@ -41,7 +41,7 @@ bool controls(char32_t code) {
          (code >= 0x2066 && code <= 0x2069) || code == 0xfeff;
 }
 
-/// The most bytes, up to `most`, that end between two characters.
+/// The largest number of bytes, at most `most`, that ends between two characters.
 size_t whole_characters(std::string_view text, size_t most) {
   if (text.size() <= most) return text.size();
   size_t end = most;

@@ -41,7 +41,7 @@ class TerminalEscaper {
     }
     if (plain < text.size()) out(text.substr(plain));
   }
-  /// What is left of a character that never ended.
+  /// Call this at the end of the stream: passes to `out` the bytes of an incomplete last character.
   template <typename Out>
   void finish(Out&& out) {
     while (held_bytes_ > 0) take_held(out, true);
@@ -52,9 +52,10 @@ class TerminalEscaper {
   struct Character {
     Kind kind = Kind::kPlain;
     size_t bytes = 1;
-    char32_t code = 0;  // of kInvalid the byte
+    char32_t code = 0;  // for kInvalid, the byte
   };
-  /// Of a text that isn't empty. kIncomplete: all of it is the beginning of a character.
+  /// The first character of `text`, which isn't empty. kIncomplete: all of `text` is the beginning of one
+  /// character.
   static Character first_character(std::string_view text);
   std::string_view spelled(const Character& character);
 
