@@ -34,10 +34,11 @@ struct Entry {
   std::vector<Tensor> inputs;
   std::vector<Tensor> outputs;
   const graph::Node* node = nullptr;  // in a capture
-  std::vector<bool> leading = {};     // per input: whether a gradient leads to it; empty: to all
+  std::vector<bool> leading = {};     // per input: whether a gradient can reach it; empty: all
 };
 
-/// Whether a gradient of the op's results leads on to its inputs. It doesn't for stop_gradient and steps.
+/// Whether gradients flow from the op's results to its inputs. They don't for stop_gradient and for step
+/// functions such as `floor`.
 bool leads_on(const OpDef& op) { return op.gradient != &ops::no_gradient; }
 
 bool leads_to(const std::vector<bool>& leading, size_t input) { return leading.empty() || leading[input]; }
@@ -108,8 +109,9 @@ Key key_of(const Tensor& tensor) {
   return {tensor.impl().get(), tensor.generation()};
 }
 
-/// `gradients`, where `checks_outside` is set; for the rules of loops and branches, whose bodies' inputs are
-/// independent of each other, without the check that they are.
+/// Implements `gradients`. `checks_outside`: whether to check that the targets don't depend on the sources
+/// through values outside the sub-graph (depends_outside). The gradient rules of loops and branches omit the
+/// check, because the inputs of their bodies are independent of each other.
 std::vector<Tensor> gradients_in_graph(std::span<const Tensor> targets, std::span<const Tensor> sources,
                                        std::span<const Tensor> seeds, bool checks_outside);
 
@@ -421,7 +423,7 @@ struct GradientTape::Impl final : graph::ApplyObserver {
   };
   std::deque<Record> records;  // addresses stay valid while a persistent tape records its own gradients
   KeyMap<size_t> producers;    // of a persistent tape: the record that made a tensor
-  std::unordered_set<const void*> watched;  // regardless of their content
+  std::unordered_set<const void*> watched;  // tensors whose content may change
   std::vector<Tensor> kept;                 // watched tensors stay alive, so that their identity does
   bool restricted = false;
   bool persistent = false;
@@ -478,7 +480,7 @@ struct GradientTape::Impl final : graph::ApplyObserver {
     count(Counter::kTapeEntries, -static_cast<int64_t>(records.size()));
     records.clear();
     producers.clear();
-    watched.clear();  // it holds results of the records too
+    watched.clear();  // it also holds results of the records
     for (const Tensor& tensor : kept) watched.insert(key_of(tensor).object);
   }
 };
@@ -559,7 +561,7 @@ std::vector<Tensor> GradientTape::gradient(std::span<const Tensor> targets, std:
       refuse_earlier(entries, targets, earlier_reads(entries, sources[i]), sources[i]);
     }
   } catch (...) {
-    impl.recording = true;  // a rejected call doesn't use up the tape
+    impl.recording = true;  // a call that throws doesn't use up the tape
     throw;
   }
   if (!impl.persistent) {

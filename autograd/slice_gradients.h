@@ -1,4 +1,5 @@
-// The gradient of a tensor from those of its slices, for the backward walk (autograd.cc).
+// Combines the gradients of a tensor's slices into the tensor's gradient, for the backward walk
+// (autograd.cc).
 #pragma once
 
 #include <optional>
@@ -10,8 +11,8 @@
 
 namespace isochron {
 
-/// The gradient of a slice of a tensor: that of elements [start, start + extent) of one axis, all of the
-/// others.
+/// The gradient of a slice that has the elements [start, end()) of one axis and all elements of the other
+/// axes.
 struct SliceGradient {
   int axis;
   int64_t start;
@@ -19,15 +20,15 @@ struct SliceGradient {
   int64_t end() const { return start + gradient.shape()[axis]; }
 };
 
-/// That of a call of the op `slice`, whose result has the gradient; none for another op, and unless the
-/// elements of one axis follow each other and the other axes are whole.
+/// The slice gradient for a call of the op `slice` whose result has the gradient output_gradients[0]. nullopt
+/// for other ops, for steps other than 1, and unless exactly one axis is cut.
 std::optional<SliceGradient> slice_gradient(const graph::OpDef& op, const graph::Attributes& attributes,
                                             std::span<const Tensor> inputs,
                                             std::span<const Tensor> output_gradients);
 
-/// The gradient of a tensor of shape `whole` from those of one or more of its slices. Slices that don't
-/// overlap, such as the steps of an unrolled loop, are joined by one copy: if each were extended to the whole
-/// tensor and added, the time would grow with the square of their number.
+/// The gradient of a tensor of shape `whole`, given the gradients of one or more of its slices. Slices that
+/// don't overlap, such as the steps of an unrolled loop, are concatenated. Extending each one to the whole
+/// shape and adding them would take time quadratic in their number.
 Tensor joined(std::vector<SliceGradient> slices, const Shape& whole);
 
 }  // namespace isochron

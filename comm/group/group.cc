@@ -23,7 +23,7 @@ namespace {
 /// doubled.
 constexpr uint32_t kComparedCalls = 64;
 
-/// A collective that is a function, for calls of the host.
+/// A collective that runs a function, for calls from the host.
 template <typename F>
 class CollectiveOf final : public Collective {
  public:
@@ -95,7 +95,7 @@ void Group::leave() {
   thread_.join();
 }
 
-/// Wakes the thread, which ends once everything started earlier is done.
+/// Wakes the group's thread, which ends once everything started earlier is done.
 void Group::end(End how) {
   last_ = started_.load(std::memory_order_relaxed) + 1;
   ending_.store(how, std::memory_order_release);

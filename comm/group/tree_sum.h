@@ -21,12 +21,12 @@ class TreeSum final : public Collective {
   };
   /// The `runs` are contiguous in memory. Throws kDtypeMismatch.
   TreeSum(int ranks, std::vector<Run> runs);
-  /// A sum of which every rank gets only its own slice (reduce-scatter). Slices have equal sizes and are cut
+  /// A reduce-scatter: every rank gets only its own slice of the sum. Slices have equal sizes and are cut
   /// between numbers.
   TreeSum(int ranks, Run run, size_t slice_bytes);
   size_t scratch_bytes() const { return static_cast<size_t>(ranks_) * slices_.slice_bytes; }
   const Slices& slices() const { return slices_; }
-  /// Call this before it is started. Both pointers are aligned to 64 bytes.
+  /// Sets the memory; call this before the first start. Both pointers are aligned to 64 bytes.
   void bind(std::byte* numbers, std::byte* scratch) {
     numbers_ = numbers;
     scratch_ = scratch;

@@ -13,7 +13,7 @@ namespace isochron::comm {
 /// What a launcher's environment variables say about this process.
 struct Launch {
   std::string mpi;       // the MPI whose module is used: "openmpi" or "mpich"
-  std::string launcher;  // how it was recognized: "Open MPI's mpirun (OMPI_COMM_WORLD_SIZE)"
+  std::string launcher;  // the launcher and how it was recognized: "Open MPI's mpirun (OMPI_COMM_WORLD_SIZE)"
   int rank = 0;
   int size = 1;
   /// Among the ranks on this machine. If the launcher doesn't say, one rank per machine is assumed.

@@ -17,7 +17,7 @@
 namespace isochron::comm {
 
 enum class LaunchPhase { kStart, kEnd };
-/// "starting MPI", "ending MPI". A thread has this name meanwhile, so it has at most 15 characters.
+/// "starting MPI", "ending MPI". The watching thread bears this name, so it has at most 15 characters.
 const char* phase_name(LaunchPhase phase);
 
 /// What is known about the other ranks.

@@ -32,7 +32,7 @@ struct Process {
   char state = '?';  // of proc_pid_stat(5)
 };
 
-/// Nothing if it has ended.
+/// Returns nothing if the process has ended.
 std::optional<Process> process_of(pid_t id) {
   const std::string text = text_of(fs::path("/proc") / std::to_string(id) / "stat");
   const size_t name_end = text.rfind(") ");  // names may contain parentheses and spaces

@@ -13,7 +13,7 @@
 
 namespace isochron::comm {
 
-/// Prefixes of environment entries that say which rank a process is, such as "PMI_RANK=".
+/// The beginnings of environment entries that hold a process's rank, such as "PMI_RANK=".
 using RankVariables = std::span<const std::string_view>;
 /// The variable of the launcher that started this process, among the launchers that comm/launch/launch.h
 /// knows. If several are set, Open MPI's comes before that of a batch system around it. All variables if none
@@ -32,9 +32,9 @@ struct LocalRank {
 /// process 1, which also adopts processes that others started.
 pid_t launcher_process(RankVariables variables = rank_variables(), pid_t process = getpid());
 
-/// The ranks that `launcher` has started here and that haven't ended, in rank order. A rank is at it if a
-/// thread of its process, or of a process that it has started, is named `at_it`, as by prctl(PR_SET_NAME),
-/// which allows at most 15 characters.
+/// The ranks that `launcher` has started on this machine and that haven't ended, in rank order. A rank's
+/// state is kAtIt if a thread of its process, or of a process that it has started, has the name `at_it`.
+/// Threads get such a name from prctl(PR_SET_NAME), which allows at most 15 characters.
 std::vector<LocalRank> local_ranks(pid_t launcher, std::string_view at_it,
                                    RankVariables variables = rank_variables());
 

@@ -29,7 +29,7 @@ namespace {
 
 constexpr int kExitStatus = 6;                       // exit_code(kCommunication)
 constexpr size_t kMostBytes = size_t{1} << 30;       // of one message: MPI's counts are of type int
-enum Tag : int { kAllToAllTag = 1, kAllGatherTag };  // ranks that disagree don't read each other's data
+enum Tag : int { kAllToAllTag = 1, kAllGatherTag };  // so that different calls don't exchange data
 
 /// "Open MPI 4.1.4", "MPICH 4.0.2"; for another library, the first line of its own version text.
 std::string library_version() {

@@ -17,9 +17,9 @@ using LinkModel = std::function<std::chrono::nanoseconds(int from, int to, size_
 /// rank order, so they are equal on all ranks and the same in every run.
 ///
 /// The ranks compare their calls. If the calls differ, all ranks throw kCommunication naming both calls. A
-/// rank leaves when its communicator is destroyed: other ranks' calls that need it, waiting or later, throw
-/// kCommunication naming that rank. `abort` has the same effect on the other ranks and throws kCommunication
-/// itself, as it can't end a thread.
+/// rank leaves the group when its communicator is destroyed. From then on, calls of other ranks that need it,
+/// including calls that are already waiting, throw kCommunication naming that rank. `abort` has the same
+/// effect on the other ranks and throws kCommunication itself, as it can't end a thread.
 ///
 /// `link` applies to the slices of all_to_all and all_gather, which are sent at the same time. Throws
 /// kInvalidArgument unless 1 <= ranks.

@@ -22,7 +22,7 @@ struct WaitView {
   const RankStatus& own;            // status of the waiting rank
   std::span<const RankView> ranks;  // all ranks in order; this rank's own entry isn't used
   double still_s = 0;               // a process whose status hasn't changed for this long counts as hung
-  double unanswered_s = 0;          // how long the folder hasn't answered
+  double unanswered_s = 0;          // how long the file system of `folder` hasn't answered
   const std::string& folder;
 };
 

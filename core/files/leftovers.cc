@@ -22,8 +22,7 @@ struct Note {
 static_assert(std::atomic<pid_t>::is_always_lock_free, "a signal's handler reads it");
 
 struct Notes {
-  pid_t root;  // the process that created the notes; the owners are this process and processes that it has
-               // forked
+  pid_t root;  // the process that created the notes; the owners are this process and its forks
   std::array<Note, Leftover::kMost> all;
 };
 

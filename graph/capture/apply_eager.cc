@@ -127,7 +127,7 @@ class Cache {
     return cache;
   }
 
-  /// The call that serves these arguments, prepared if necessary; null if that call is running.
+  /// The prepared call for these arguments; prepares it if necessary. Null if that call is running.
   PreparedCall* find(const OpDef& op, const Place& place, std::span<const Tensor> inputs,
                      const Attributes& attributes) {
     const size_t key = key_of(op, place, inputs, attributes);
@@ -142,7 +142,7 @@ class Cache {
       remove(entry);
     }
     Calls prepared;
-    prepared.emplace_front(key, op, place, inputs, attributes);  // which may call ops
+    prepared.emplace_front(key, op, place, inputs, attributes);  // preparing may call ops
     if (const auto meanwhile = by_key_.find(key); meanwhile != by_key_.end()) remove(meanwhile->second);
     while (calls_.size() >= kEagerCacheEntries && remove_least_recently_used()) {
     }
@@ -224,7 +224,7 @@ std::vector<Tensor> brought_to(Device device, const OpDef& op, std::span<const T
   return there;
 }
 
-/// Runs an op without a kernel in this place as the ops of its decomposition.
+/// Runs the decomposition of an op for which the backend has no kernel.
 std::vector<Tensor> run_decomposed(const OpDef& op, std::span<const Tensor> inputs,
                                    const Attributes& attributes) {
   const Specs specs = specs_of(inputs);
@@ -293,7 +293,8 @@ std::vector<Tensor> apply_eager(const OpDef& op, std::span<const Tensor> inputs,
     std::vector<Tensor> outputs = run_at({compute_threads(), nullptr}, op, inputs, attributes);
     const auto constant = [](const Tensor& input) { return input.storage()->constant(); };
     if (!inputs.empty() && !op.random && std::ranges::all_of(inputs, constant)) {
-      for (const Tensor& output : outputs) output.storage()->set_constant();  // and goes along with others
+      // So calls on a device accept them, too.
+      for (const Tensor& output : outputs) output.storage()->set_constant();
     }
     return outputs;
   }

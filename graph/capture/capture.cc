@@ -74,7 +74,8 @@ Value* Capture::lift_bound(const Tensor& tensor) {
   return bind(tensor).bound;
 }
 
-/// The entry for `tensor`, or null; throws if an assignment has made the handle stale.
+/// The entry for `tensor`, or null. Throws kStale if an assignment has made the handle stale, and
+/// kCaptureViolation if another view of the same storage was assigned.
 Capture::State* Capture::state_of(const Tensor& tensor) {
   require(!tensor.stale(), ErrorCode::kStale, "capture",
           "{} was replaced by {} since it was taken; take it again, or keep its content by stop_gradient() "
@@ -174,7 +175,7 @@ void Capture::restore_generations() {
   for (State* state : assigned_) state->tensor.storage()->set_generation(state->generation);
 }
 
-/// A variable that lives only during a trace would begin anew with each signature.
+/// Rejects variables that exist only during the trace, because each trace would begin with a new one.
 void Capture::require_held_variables() const {
   for (const auto& [storage, views] : state_) {
     const std::optional<VariableInfo> info = variable_behind(views.front().tensor);

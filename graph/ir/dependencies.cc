@@ -24,7 +24,7 @@ bool within(const MemoryUse& inner, const MemoryUse& outer) {
 std::vector<std::vector<size_t>> dependencies(std::span<const std::vector<MemoryUse>> steps) {
   std::vector<std::vector<size_t>> result(steps.size());
   std::vector<std::vector<bool>> waits(steps.size());  // directly or not
-  std::vector<Seen> seen;                              // except what was completely overwritten since
+  std::vector<Seen> seen;  // earlier uses, except of bytes that were overwritten since
   for (size_t i = 0; i < steps.size(); ++i) {
     std::vector<size_t> touched;
     for (const MemoryUse& use : steps[i]) {

@@ -13,11 +13,11 @@
 
 namespace isochron::graph {
 
-/// The attribute, a vector of dtypes.
+/// The name of this attribute, a vector of dtypes.
 inline constexpr std::string_view kStorage = "storage";
 
-/// The attribute of a product that mixed precision leaves in f32, whatever its op's rule says: it is part of
-/// the decomposition of an op with the rule kFull.
+/// The attribute of a product that mixed precision leaves in f32 whatever its op's rule says, because the
+/// product is part of the decomposition of an op with the rule kFull.
 inline constexpr std::string_view kFullPrecision = "full_precision";
 
 inline bool has_half_storage(const Attributes& attributes) { return attributes.has(kStorage); }
@@ -48,7 +48,7 @@ bool has_half_storage(const KernelRequest& request);
 /// The kernel of any call: the backend's or, if it has none for tensors stored in 16 bits, its f32 kernel
 /// between copies of these tensors in the workspace. Throws like Backend::make_kernel.
 std::unique_ptr<Kernel> prepare_kernel(const KernelRequest& request);
-/// Always makes the latter: the f32 kernel between copies.
+/// Always makes the f32 kernel between copies.
 std::unique_ptr<Kernel> prepare_through_f32(const KernelRequest& request);
 /// The tensors in the bit masks `half_inputs` and `half_outputs` (one bit per tensor) are passed to `make`
 /// without conversion.

@@ -1,4 +1,5 @@
-// An element program under construction, with the values that it reads. Passes make it from parts of others.
+// An element program under construction, with the values that it reads. Passes assemble it from parts of
+// other programs.
 #pragma once
 
 #include <memory>

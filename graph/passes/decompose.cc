@@ -1,4 +1,4 @@
-// Replaces ops that a backend has no kernel for with other ops.
+// Replaces ops that have no kernel in a backend with other ops.
 #include <algorithm>
 #include <unordered_map>
 

@@ -67,8 +67,8 @@ class ElementGroup {
     return made;
   }
 
-  /// The program that computes the outputs `of` when the `stored` registers are already values. nullopt if it
-  /// would need anything else that depends on `value`, which isn't stored.
+  /// The program that computes the outputs `of` from the `stored` registers, which are already values of the
+  /// graph. nullopt if it would also need `value` itself, which isn't stored.
   std::optional<BoundProgram> on_stored(const Value* value, const std::vector<std::pair<int, Value*>>& stored,
                                         const std::vector<size_t>& of) const {
     BoundProgram made;
@@ -96,8 +96,9 @@ class ElementGroup {
     return made;
   }
 
-  /// The register that is rounded to 16 bits for an output; -1: none. Sums may be of either: those of rounded
-  /// gradients are of what the products behind them read.
+  /// The register that the output stores rounded to 16 bits; -1 if the output isn't such a rounding. A
+  /// reduction may read the rounded value instead of the register: sums of gradients are then sums of the
+  /// same rounded values that later products read.
   int rounded_from(size_t output) const {
     const int reg = whole_.outputs[output].reg, code = reg - static_cast<int>(whole_.operands.size());
     if (code < 0 || !is_half(whole_.register_dtype(reg))) return -1;
@@ -173,13 +174,13 @@ class Absorption {
   }
 
  private:
-  /// The products that the node could absorb, the latest first: if two products are added, the group reads
-  /// the other one's result.
+  /// The products that the node could absorb, the latest first: if the node adds two products, it absorbs the
+  /// later one and reads the earlier one's result.
   std::vector<Value*> products_for(const Node& reader) const {
     std::vector<Value*> found;
     if (reader.op->fusion != FusionClass::kElementwise && reader.op->name != "fused") return found;
     for (Value* input : reader.inputs) {
-      // Only the first reader: all other readers can follow the fused node.
+      // Only the first reader may absorb a product, because all other readers can then follow the fused node.
       if (input->producer == nullptr || !is_product(*input->producer) || read_.contains(input)) continue;
       if (std::ranges::find(found, input) == found.end()) found.push_back(input);
     }

@@ -22,9 +22,10 @@ struct GroupLimits {
 };
 constexpr GroupLimits kChains = {24, 16, 8};
 constexpr GroupLimits kUpdates = {44, 32, 16};  // for few elements, when the launch cost dominates
-constexpr int64_t kMostUpdatedElems = 4096;     // up to this many take less time than a launch
-/// The most terms of a sum that is nothing else, if it has more elements than that. The terms of a long sum,
-/// such as the gradients of a weight that is used again and again, would all be kept until its end.
+constexpr int64_t kMostUpdatedElems = 4096;     // computing these takes less time than a launch
+/// The most operands of a group that only adds, if it has more than kMostUpdatedElems elements. The terms of
+/// a long sum, such as the gradients of a weight that is used many times, would all be kept in memory until
+/// the last one is there.
 constexpr size_t kMostTerms = 4;
 /// The most groups that a search for a cycle visits before the join is given up. Without a limit, long
 /// unrolled loops take quadratic time: a value of the forward pass reaches nearly everything between itself
@@ -158,8 +159,8 @@ class Fuser {
   }
 
   /// Moves results that a single later group reads into that group, where it can compute them from a value
-  /// that is kept anyway. The derivative of tanh, 1 - y^2, would else be computed beside y in the forward
-  /// pass and kept for the backward pass.
+  /// that is kept anyway. For example, the derivative of tanh, 1 - y^2, would otherwise be computed together
+  /// with y in the forward pass and kept for the backward pass.
   void sink() {
     for (size_t i = nodes_.size(); i-- > 0;) {
       const size_t from = group_of_[i];
@@ -179,8 +180,8 @@ class Fuser {
     }
   }
 
-  /// The group of all readers of the result of node `i`; its own if they are of several groups, or if it is
-  /// an output or an update.
+  /// The group that contains all readers of node `i`'s result. Returns the node's own group if there is no
+  /// such group, or if the result is an output or an update.
   size_t reading_group(size_t i) const {
     const auto found = readers_.find(nodes_[i]->outputs[0]);
     if (found == readers_.end() || used_elsewhere(*nodes_[i])) return group_of_[i];
@@ -190,7 +191,7 @@ class Fuser {
     return one ? group : group_of_[i];
   }
 
-  /// Node `i` and the members of its group whose results are read for its result alone, ascending.
+  /// Node `i` and the members of its group that are needed only to compute its result, ascending.
   std::vector<size_t> computed_for(size_t i) const {
     std::unordered_set<size_t> found{i};
     std::vector<size_t> moved{i};
@@ -205,13 +206,14 @@ class Fuser {
     return moved;
   }
 
-  /// Whether all that `moved`, of one group, reads is there anyway when the group `to` runs, except for one
-  /// value that is no larger than the last result of `moved`, which needs no storage any more.
+  /// Whether the nodes `moved`, all of one group, can run in the group `to` without additional memory. All
+  /// values that they read must be read there anyway, except for one stored value that isn't larger than the
+  /// last result of `moved`, which no longer needs storage.
   bool kept_anyway(const std::vector<size_t>& moved, size_t to) const {
     const std::unordered_set<size_t> inside(moved.begin(), moved.end());
     const size_t from = group_of_[moved[0]];
     const std::unordered_set<size_t> left_behind(groups_[from].members.begin(), groups_[from].members.end());
-    const Value* longer = nullptr;  // whose life becomes longer
+    const Value* longer = nullptr;  // the value whose lifetime is extended
     for (const size_t m : moved) {
       for (const Value* input : nodes_[m]->inputs) {
         if (!input->producer || inside.contains(position_.at(input->producer)) || read_by(input, to))

@@ -49,9 +49,9 @@ Value* simplified(const Node& node) {
   } else if (name == "cast" || name == "reshape" || name == "broadcast_to") {
     return same_spec(a);
   } else if (name == "stop_gradient") {
-    return a->producer ? a : nullptr;  // gradients are in the graph by now
+    return a->producer ? a : nullptr;  // no longer needed: the gradients are in the graph by now
   } else if (node.op->fusion == FusionClass::kReduction) {
-    return same_spec(a);  // all reduced axes have extent one and are kept
+    return same_spec(a);  // equal if all reduced axes have extent 1 and are kept
   }
   return nullptr;
 }
@@ -138,7 +138,7 @@ void fold(Graph& graph, size_t limit_bytes, bool growing) {
     try {
       results = apply_eager(*node->op, inputs, node->attributes);
     } catch (const Error&) {
-      continue;  // reported when the node runs, which may never happen
+      continue;  // the error is reported when the node runs, which may never happen
     }
     for (size_t i = 0; i < results.size(); ++i) {
       results[i].storage()->set_constant();

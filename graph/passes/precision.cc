@@ -54,7 +54,7 @@ Role role_of(const Node& node) {
   };
   const bool all = std::all_of(node.inputs.begin(), node.inputs.end(), wide) &&
                    std::all_of(node.outputs.begin(), node.outputs.end(), wide);
-  if (!all) return Role::kFull;  // what the user has cast keeps the requested dtype
+  if (!all) return Role::kFull;  // tensors that the user has cast keep their dtype
   return op.precision.rule == PrecisionRule::kLow ? Role::kLow : Role::kFollow;
 }
 
@@ -64,7 +64,7 @@ enum class Demand : uint8_t { kNone, kOnTheWay, kDirect };
 /// What the pass knows about a value of the traced graph.
 struct Fact {
   Demand demand = Demand::kNone;
-  bool from_half = false;  // the result of a low op, or computed from one elementwise
+  bool from_half = false;  // the result of a low op, or computed from one by ops that aren't full
   bool half = false;       // stored in 16 bits
   bool pinned = false;     // a result or the new content of a variable
 };
@@ -121,7 +121,7 @@ class CastPass {
         roles_[i] == Role::kMoves &&
         std::ranges::any_of(node.outputs, [this](const Value* output) { return facts_[output].pinned; });
     for (const Value* input : node.inputs) {
-      if (pinned && is_f32(input)) facts_[input].pinned = true;  // moving elements keeps their values
+      if (pinned && is_f32(input)) facts_[input].pinned = true;  // else its elements would already be rounded
     }
     Demand demand = Demand::kNone;
     for (size_t o = 0; o < node.outputs.size(); ++o) {
@@ -261,7 +261,7 @@ class CastPass {
         instruction.operands[k] = registers[instruction.operands[k]];
       program->code.push_back(instruction);
     }
-    std::unordered_map<uint8_t, uint8_t> rounded;  // registers that are stored in 16 bits, and these
+    std::unordered_map<uint8_t, uint8_t> rounded;  // from registers to their 16-bit copies, which are stored
     for (size_t o = 0; o < from.outputs.size(); ++o) {
       ElementProgram::Output output = from.outputs[o];
       output.reg = registers[output.reg];
@@ -272,7 +272,8 @@ class CastPass {
       }
       program->outputs.push_back(output);
     }
-    // The largest element must be among those that are stored: its gradient looks for it there.
+    // A maximum or minimum must be one of the stored, rounded elements, because its gradient looks for it
+    // there.
     for (ElementProgram::Output& output : program->outputs) {
       const bool extreme =
           output.reduced && (output.kind == ReduceKind::kMax || output.kind == ReduceKind::kMin);

@@ -16,7 +16,7 @@ namespace {
 constexpr double kFlopsPerNs = 100;
 constexpr double kBytesPerNs = 20;
 constexpr size_t kLongestChain = 16;    // nodes recomputed for one value
-constexpr double kNodesForHalf = 8192;  // from as many on, a round frees half of what is too much
+constexpr double kNodesForHalf = 8192;  // with this many nodes or more, a round frees half of the excess
 
 /// Adds copies of nodes, each to run just before a given position of the traced order.
 class Copies {
@@ -62,7 +62,8 @@ class Checkpoints {
            !value->producer->op->collective;
   }
 
-  /// Without recursion, since a part may be as long as its program.
+  /// The copy of `value` that is recomputed before `position`. Uses no recursion, because a checkpointed part
+  /// may have any length.
   Value* again_before(Value* value, size_t position) {
     std::vector<const Node*> wanted;
     if (!again_.contains(value)) wanted.push_back(value->producer);
@@ -74,7 +75,7 @@ class Checkpoints {
       }
       if (wanted.size() > before) continue;  // inputs first
       wanted.pop_back();
-      if (again_.contains(node.outputs[0])) continue;  // wanted twice
+      if (again_.contains(node.outputs[0])) continue;  // already copied, because it was wanted twice
       std::vector<Value*> inputs;
       for (Value* input : node.inputs) inputs.push_back(inner(input) ? again_.at(input) : input);
       Node* copy = copies_.add(node, inputs, position);
@@ -178,8 +179,9 @@ struct Candidate {
   double bytes_per_ns = 0;
 };
 
-/// Appends the nodes that must run again to recompute `value` before `position`; false if there are too many.
-/// `depth`: nodes between `value` and the one that is wanted.
+/// Appends to `chain` the nodes that must run again to recompute `value` before `position`. Returns false if
+/// there are too many or one has a side effect. `depth`: the number of nodes between `value` and the value
+/// that is wanted.
 bool find_chain(const Lives& lives, const Value* value, size_t position, std::vector<const Node*>& chain,
                 size_t depth = 0) {
   const Node* node = value->producer;
@@ -195,8 +197,8 @@ bool find_chain(const Lives& lives, const Value* value, size_t position, std::ve
   return chain.size() <= kLongestChain;
 }
 
-/// The values alive at `peak` that could be recomputed after it, those first that free the most memory for
-/// their time.
+/// The values alive at `peak` that could be recomputed after it, in descending order of bytes freed per unit
+/// of time.
 std::vector<Candidate> candidates_at(const Lives& lives, size_t peak) {
   std::vector<Candidate> found;
   for (const auto& [value, life] : lives.all()) {
@@ -216,8 +218,8 @@ std::vector<Candidate> candidates_at(const Lives& lives, size_t peak) {
   return found;
 }
 
-/// The first candidate, and further ones while together they free less than `enough` bytes. None is computed
-/// from another one, whose lifetime would grow.
+/// Chooses the first candidate, and further ones while together they free less than `enough` bytes. None of
+/// them is recomputed from another, because the other's lifetime would grow.
 std::vector<Candidate> choose(const Lives& lives, std::vector<Candidate> candidates, size_t enough) {
   std::vector<Candidate> chosen;
   std::unordered_set<const Value*> values, read;
@@ -241,7 +243,7 @@ std::vector<Candidate> choose(const Lives& lives, std::vector<Candidate> candida
 /// new value, also through views.
 class Again {
  public:
-  /// `lives` are of the first `count` nodes; copies are added behind them.
+  /// `lives` describes the first `count` nodes; copies are added after them.
   Again(Graph& graph, const Lives& lives, const Candidate& candidate, Copies& copies, size_t count)
       : graph_(graph), lives_(lives), candidate_(candidate), copies_(copies), count_(count) {}
 
@@ -294,10 +296,10 @@ size_t recompute_within(Graph& graph, size_t budget_bytes) {
     const Lives lives(graph);
     const auto [peak, bytes] = lives.peak();
     if (rounds == 0 || bytes <= budget_bytes) return bytes;
-    // One by one gives the best choice, but needs as many rounds. So the more nodes there are, the more
-    // values are chosen in a round: up to half of what is too much.
+    // Choosing one value per round gives the best result but takes many rounds. So the more nodes there are,
+    // the more values are chosen per round, until they free up to half of the excess.
     const size_t count = graph.nodes().size();
-    const bool far = bytes / 4 > budget_bytes;  // many must be chosen anyway
+    const bool far = bytes / 4 > budget_bytes;  // many values must be chosen anyway
     const double share = far ? 0.5 : 0.5 * std::min(1.0, static_cast<double>(count) / kNodesForHalf);
     const auto enough = static_cast<size_t>(share * static_cast<double>(bytes - budget_bytes));
     const std::vector<Candidate> chosen = choose(lives, candidates_at(lives, peak), enough);

@@ -9,9 +9,9 @@ namespace {
 
 constexpr size_t kPlainInputs = 5;  // x, mean, scale, dy and gamma
 
-/// The index of the operand of a sum that is a gradient into which the other operand can be absorbed; -1 if
-/// none. The other operand must exist before the gradient is computed, so it can't depend on the gradients of
-/// gamma and beta.
+/// The index of the operand of `sum` that is a layer norm's gradient and can absorb the other operand; -1 if
+/// there is none. The other operand must be computed before that gradient, so it can't depend on the
+/// gradients of gamma and beta.
 int gradient_of(const Node& sum, const std::unordered_map<const Value*, int>& uses,
                 const Replacement& replacement) {
   if (sum.op->name != "add" || !(sum.inputs[0]->spec == sum.inputs[1]->spec)) return -1;

@@ -41,7 +41,8 @@ class DeviceReplay {
   };
 
   const std::shared_ptr<cuda::Gpu> gpu_;
-  /// Nothing runs in it. Another thread may copy and draw in the device's own one while a recording is made.
+  /// Recordings are captured in this stream, and nothing runs in it. The device's own stream isn't captured,
+  /// because another thread may enqueue work there while a recording is made.
   cuda::Stream recording_stream_ = cuda::Stream::kNone;
   std::vector<Recording> recordings_;
   cuda::GraphCounts counts_;

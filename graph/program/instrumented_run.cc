@@ -11,7 +11,7 @@
 namespace isochron::graph {
 namespace {
 
-constexpr size_t kMaxShapesTraced = 100;  // characters: an update has all parameters
+constexpr size_t kMaxShapesTraced = 100;  // characters; an update of all parameters has many shapes
 constexpr int kPoisonByte = 0xFF;         // a NaN in every floating dtype
 
 thread_local bool t_inside_kernel = false;

@@ -224,8 +224,8 @@ class PlanBuilder {
     return found == last_read_.end() ? -1 : found->second;
   }
 
-  /// Finds the values that lie in the range of a packing node: values unpacked from the range, and temporary
-  /// values that the packing node reads last. The latter are written directly into the range.
+  /// Finds the values that lie in the range of a packing node: the values unpacked from the range, and the
+  /// inputs of the node that no later node reads, which are written directly into the range.
   void find_packed_values() {
     for (size_t i = 0; i < order_.size(); ++i) {
       const Node& node = *order_[i];
@@ -529,8 +529,8 @@ class PlanBuilder {
 
   void find_dependencies() {
     constexpr int kArena = 0, kBound = 1;
-    constexpr int kBeside = 2;  // state outside the tensors that side effects change
-    constexpr int kInputs = 3;  // the first of one space per input: loops write their state there
+    constexpr int kBeside = 2;  // state outside of tensors, which side effects change
+    constexpr int kInputs = 3;  // from here on, one space per input: loops write their state there
     std::vector<std::vector<MemoryUse>> uses(program_.steps.size());
     const auto add = [&](size_t step, const Place& place, size_t bytes, bool writes) {
       if (place.kind == Place::Kind::kArena) {

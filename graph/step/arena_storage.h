@@ -8,8 +8,9 @@
 
 namespace isochron {
 
-/// The arena that all plans of a function share, because only one of them runs at a time, so what is in the
-/// caches serves the next call of any signature. Every call makes all views of the previous results stale.
+/// The arena that all plans of a function share. Only one plan runs at a time, and memory that is still in
+/// the CPU's caches serves the next call, whatever its signature. Every call makes all views of the previous
+/// results stale.
 class ArenaStorage final : public StorageOver {
  public:
   ArenaStorage(Ref<Storage> memory, std::string name)

@@ -198,14 +198,14 @@ void CapturedFunction::Impl::provide_arena(const PlannedCall& call) {
   }
   Ref<Storage> longer(make_ref<ArenaStorage>(std::move(memory), options.name));
   for (const auto& other : calls) other->bind(longer);
-  longer->next_generation();  // makes the results that it doesn't hold stale
+  longer->next_generation();  // the results are stale: the new memory doesn't hold their content
   if (arena) arena->next_generation();
   arena = std::move(longer);
 }
 
 /// Runs the passes on a traced graph and plans it, first without a memory budget. While the plan exceeds the
-/// budget (workspaces and gaps are unknown to the passes), they run again with it and then with smaller ones,
-/// at last 1. `passed`: when they ended.
+/// budget, this is repeated, first with the budget itself, then with smaller ones, and last with 1, because
+/// the passes don't know the workspaces and gaps of the plan. `passed`: when the passes ended.
 void CapturedFunction::Impl::plan(PlannedCall& call, const graph::PassOptions& options_of_passes,
                                   int64_t& passed) const {
   const size_t budget = options_of_passes.memory_budget_bytes;
@@ -215,7 +215,7 @@ void CapturedFunction::Impl::plan(PlannedCall& call, const graph::PassOptions& o
   size_t smallest = std::numeric_limits<size_t>::max();
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     if (attempt == 0) {
-      passes.memory_budget_bytes = 0;  // the plan as it is may do
+      passes.memory_budget_bytes = 0;  // the plan may fit without recomputation
     } else if (attempt == 1) {
       passes.memory_budget_bytes = budget;
     } else {
@@ -260,7 +260,7 @@ graph::PassOptions CapturedFunction::Impl::passes_shown(const Signature& signatu
   return passes;
 }
 
-/// The settings whose change made the plan for `signature` useless, by name; empty if there is none.
+/// The names of the settings whose change made the plan for `signature` useless; empty if there are none.
 std::string CapturedFunction::Impl::changed_settings(const Signature& signature) const {
   const auto planned = std::ranges::find_if(calls.rbegin(), calls.rend(),
                                             [&](const auto& call) { return call->signature == signature; });
@@ -478,8 +478,8 @@ void CapturedFunction::prepare(const Signature& signature) {
     if (!impl.options.plan.device.is_cpu()) call->make_ring(impl.options.plan.device);
   };
   add(signature);
-  // The trace may have changed settings that earlier ones have read, such as which parameters take part in
-  // updates, and so may the new traces of those.
+  // The trace may have changed settings that earlier traces have read, such as which parameters take part in
+  // updates. Those signatures are traced again, which may change settings again.
   bool added = true;
   for (size_t round = 0; added && round < held.size(); ++round) {
     added = false;

@@ -21,7 +21,7 @@ struct PlannedCall {
   std::unique_ptr<graph::Plan> plan;
   std::vector<Ref<TensorImpl>> output_impls;
   std::vector<Tensor> outputs;
-  std::vector<Tensor> borrowed;  // results and elements that the plan reads where they lie
+  std::vector<Tensor> borrowed;  // results and dataset elements that the plan reads in place
   std::vector<Tensor> packed;    // copies of arguments that are strided or, on a device, misaligned
   // On a device: `parts` are the current call's arguments on the CPU (null for others). `ring` copies them to
   // the device; it is null until make_ring().

@@ -15,7 +15,8 @@ class PlanTurnover {
   void add(const Signature& signature, const graph::TracedSettings& settings, int64_t trace_ns);
   /// Whether a signature was traced that had been traced before with the same settings.
   bool traced_again() const { return traced_again_ > 0; }
-  /// For a function of this name, which keeps `max_plans` plans and has been called `calls` times.
+  /// A text for notices and reports about a function of this name, which keeps `max_plans` plans and has been
+  /// called `calls` times.
   std::string text(const std::string& name, size_t max_plans, uint64_t calls) const;
 
   bool told = false;  // a notice has been emitted

@@ -103,7 +103,7 @@ void* PoolAllocator::allocate(size_t bytes, std::string_view tag) {
     if (block != nullptr) {
       result = hand_out(block, bytes, tag);
     } else {
-      ++stats_.retries;  // the error counts it
+      ++stats_.retries;  // throw_out_of_memory() counts it in Counter::kMemoryRetries
     }
   }
   if (grown_bytes != 0) {

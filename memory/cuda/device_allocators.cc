@@ -122,7 +122,7 @@ void* DevicePool::allocate(size_t bytes, std::string_view tag) {
       note_taken(stats_, bytes, block);
       return pointer_of(range_.base() + offset);
     }
-    ++stats_.retries;  // the error counts it
+    ++stats_.retries;  // the function that throws counts it in Counter::kMemoryRetries
   }
   throw_device_out_of_memory(*context_, bytes, tag, options_.max_bytes, *this);
 }

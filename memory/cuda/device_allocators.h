@@ -2,9 +2,9 @@
 // provide limits, tags, logs and injected failures. The returned pointers are device addresses, which the
 // host must not access.
 //
-// All of them assume that their memory is used in one stream, or that the user has waited for the device. A
-// freed block may be allocated again while the device still works on its old content. That is correct as long
-// as the work of the next user comes later in the same stream.
+// These allocators assume that their memory is used in one stream, or that the user has waited for the
+// device. A freed block may be allocated again while the device still works on its old content. This is
+// correct if the next user's work comes later in the same stream.
 //
 // Use DevicePool. The other two allocators exist for comparison with it.
 #pragma once
@@ -68,7 +68,7 @@ class DevicePool final : public Allocator {
   AllocatorStats stats_;
 };
 
-/// Asks the driver for every block and keeps nothing, to show what each request costs then.
+/// Requests every block from the driver and keeps no free memory, to measure what this costs.
 class DirectDeviceAllocator : public Allocator {
  public:
   ~DirectDeviceAllocator() override;

@@ -111,7 +111,7 @@ std::shared_ptr<Gpu> gpu(Device device) {
   const std::lock_guard lock(gpus.mutex);
   std::shared_ptr<Gpu>& found = gpus.by_index[device.index];
   if (!found) {
-    std::shared_ptr<Context> context = machine_driver().open(device.index);  // says first what is missing
+    std::shared_ptr<Context> context = machine_driver().open(device.index);  // first: says what is missing
     found = Gpu::create(std::move(context), machine_sources());
   }
   return found;

@@ -128,7 +128,7 @@ class CanonicalSearch {
   int64_t limit_;
   StepBudget& budget_;
   std::vector<PlacementItem> items_;  // in order of preference
-  std::vector<int64_t> offsets_;      // of placed items; for others, the lowest offset still possible
+  std::vector<int64_t> offsets_;      // offsets of placed items; for others, the lowest offset still possible
   std::vector<int32_t> unplaced_;     // ascending
   std::vector<int64_t> remaining_;    // by section: sizes yet to be placed
   std::vector<int64_t> floors_;       // by section: scratch

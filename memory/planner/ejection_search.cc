@@ -238,8 +238,8 @@ class EjectionSearch {
   Rng rng_{1};
   int64_t limit_ = 0;
   int64_t moves_ = 0;
-  std::vector<double> worth_;  // size x life
-  std::vector<double> price_;  // the factor for that
+  std::vector<double> worth_;  // size x lifetime: the initial cost of ejecting each item
+  std::vector<double> price_;  // the factor by which this cost has risen
   std::vector<int64_t> placed_at_;
   std::vector<char> inside_;
   std::vector<int64_t> offsets_;

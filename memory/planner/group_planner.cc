@@ -61,12 +61,13 @@ auto with_share(StepBudget& budget, int64_t steps, Work&& work) {
   return result;
 }
 
-/// Fixing and search stop within this fraction of the target, because a further gain isn't worth the time.
+/// fix() and search() stop within this fraction (1/kGoodEnough) of the target, because a further gain isn't
+/// worth the time.
 constexpr int64_t kGoodEnough = 1024;
-/// Ejection begins if the other methods leave more than this fraction, and stops at it. Training steps never
-/// get that far from the bound.
+/// Ejection begins if the other methods end more than this fraction (1/kHard) above the bound, and stops when
+/// it gets below. Plans of training steps never are that far from the bound.
 constexpr int64_t kHard = 64;
-constexpr size_t kLargestSearched = 4096;  // items; beyond, the budgets are spent before much is gained
+constexpr size_t kLargestSearched = 4096;  // items; with more, the budgets are used up before much is gained
 
 class GroupPlanner {
  public:

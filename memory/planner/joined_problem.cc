@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kStepsPerRectangle = 100;  // in one pass
 constexpr int64_t kStepsPerLook = 5;         // at a rectangle that may be an arm of a pinwheel
-constexpr int64_t kRaise = 64;               // gaps add this part to the lower bound at most
+constexpr int64_t kRaise = 64;               // gaps add at most this fraction (1/kRaise) to the lower bound
 constexpr int64_t kNoGap = std::numeric_limits<int64_t>::max();
 
 }  // namespace

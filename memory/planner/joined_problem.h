@@ -49,11 +49,11 @@ class JoinedProblem {
   std::vector<PlacementItem> rectangles_;  // the original's items, then the joined rectangles
   std::vector<std::vector<Part>> parts_;   // of each rectangle
   std::vector<char> free_;                 // whether a rectangle is part of no other
-  std::vector<int32_t> by_start_;  // those that were free when the pass began, by (lower, size, upper)
+  std::vector<int32_t> by_start_;  // rectangles that were free when the pass began, by (lower, size, upper)
   std::vector<int32_t> by_end_;    // the same by (upper, lower)
   std::vector<int64_t> loads_;     // by section
-  int64_t limit_;                  // of the loads
-  int64_t gap_part_ = 0;           // a gap is at most 1/gap_part_ of what it lies in
+  int64_t limit_;                  // no section's load may exceed this
+  int64_t gap_part_ = 0;           // a gap is at most 1/gap_part_ of the rectangle that it lies in
   size_t original_items_;
   std::vector<int32_t> outermost_;  // the rectangle of each joined item
   PlacementProblem joined_;

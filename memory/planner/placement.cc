@@ -201,7 +201,7 @@ class GapHeap {
       if (gap > size) insert(offset + size, gap - size);
       return offset;
     }
-    // The gap at the open end grows as far as needed.
+    // The gap at the open end of the arena can grow as far as needed.
     int64_t offset = end_;
     if (!by_offset_.empty()) {
       const auto [last, gap] = *by_offset_.rbegin();

@@ -95,7 +95,7 @@ void describe_peak(std::span<const BufferRequest> requests, const std::vector<Gr
                    size_t alignment, MemoryPlan& plan) {
   if (groups.empty()) return;
   const Group& group = *std::max_element(groups.begin(), groups.end(), [](const Group& a, const Group& b) {
-    return a.problem.bound < b.problem.bound;  // the first if several are equal
+    return a.problem.bound < b.problem.bound;  // max_element returns the first of several equal ones
   });
   plan.lower_bound_bytes = static_cast<size_t>(group.problem.bound) * alignment;
   const int32_t peak = internal::peak_section(group.problem);

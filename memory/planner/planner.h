@@ -53,7 +53,7 @@ struct MemoryPlan {
   std::vector<size_t> offsets;       // bytes, in the order of the requests; 0 for empty buffers
   size_t arena_bytes = 0;            // end of the highest buffer, rounded up to the alignment
   size_t lower_bound_bytes = 0;      // largest sum of aligned sizes alive at one moment
-  size_t alignment_waste_bytes = 0;  // the part of that sum that alignment added
+  size_t alignment_waste_bytes = 0;  // the part of lower_bound_bytes that alignment added
   size_t total_bytes = 0;            // sum of the requested sizes: the memory needed without sharing
   int64_t peak_time = 0;             // first moment at which the lower bound is reached
   std::string method;                // the method that found the plan: "skyline", "greedy by size", ...
