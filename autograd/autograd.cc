@@ -88,8 +88,8 @@ std::vector<bool> leading_inputs(const graph::Node& node) {
   return leading;
 }
 
-/// The identity of a tensor for differentiation: the graph value, or the handle's object and the generation
-/// of the content that the handle refers to.
+/// Identifies a tensor for differentiation: by its graph value, or by its TensorImpl and the generation of
+/// the content that the handle refers to.
 struct Key {
   const void* object;
   uint64_t generation;
@@ -277,7 +277,7 @@ class Walk {
   std::span<const Entry> entries_;
   std::span<const Tensor> sources_;
   KeyMap<Tensor> gradients_;
-  KeyMap<std::vector<SliceGradient>> slices_;  // that aren't in `gradients_` yet
+  KeyMap<std::vector<SliceGradient>> slices_;  // not yet added to `gradients_`
   KeySet useful_;
   std::vector<bool> contributes_;
 };

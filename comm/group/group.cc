@@ -61,7 +61,7 @@ Group::Group(const std::function<std::unique_ptr<Communicator>()>& open) {
   thread_ = std::thread([this, &open, &opened] {
     thread_id_ = gettid();
     flush_subnormals_to_zero();  // so that sums are computed as in a step
-    bool is_open = false;        // once the constructor returns, `failure_` is that of collectives
+    bool is_open = false;        // once the constructor returns, `failure_` is a collective's error
     try {
       communicator_ = open();
       rank_ = communicator_->rank();

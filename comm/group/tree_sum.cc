@@ -34,7 +34,7 @@ TreeSum::TreeSum(int ranks, Run run, size_t slice_bytes)
 
 /// Computes a += b for the part of the numbers that begins at byte `at`.
 void TreeSum::add(size_t at, std::byte* a, const std::byte* b, size_t bytes) const {
-  size_t begin = 0;  // of the run
+  size_t begin = 0;  // the byte at which the run begins
   for (const Run& run : runs_) {
     const size_t from = std::max(at, begin), to = std::min(at + bytes, begin + run.bytes);
     begin += run.bytes;

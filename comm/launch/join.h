@@ -28,7 +28,7 @@ const std::shared_ptr<Group>& join(const LaunchWatchOptions& watch = {});
 
 /// The number of compute threads that `join` gives to a rank that was started like this.
 int threads_of_rank(const Launch& launch);
-/// How many cores a rank may count on, by the same rule.
+/// The number of cores that a rank may count on, computed like the number of threads.
 int cores_of_rank(const Launch& launch);
 /// The number of threads for a rank that may use `usable` cores: an equal share among the `local_size` ranks
 /// on the machine. A rank is bound if it has fewer cores (`own`) than its launcher (`launchers`). In that

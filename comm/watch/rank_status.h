@@ -19,7 +19,7 @@ struct RankStatus {
   int64_t beat = 0;             // counts how often the status was taken; grows while the rank runs
   int64_t entered = 0;          // collectives that it has started
   int64_t finished = 0;         // collectives that it has finished, in order
-  double waited_s = 0;          // for the oldest unfinished collective
+  double waited_s = 0;          // how long it has waited for the oldest unfinished collective
   std::string label = {};       // of that collective: "sums of gradients"
   int64_t bytes = 0;            // of its data
   std::string doing = {};       // between collectives: "computing"

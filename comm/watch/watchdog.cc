@@ -28,7 +28,7 @@ constexpr std::string_view kTemporaryPrefix = "isochron-ranks-";
 constexpr int kTicksOfPatience = 8;
 constexpr nanoseconds kLongestTick = std::chrono::seconds(1);
 constexpr nanoseconds kShortestTick = std::chrono::milliseconds(10);
-constexpr int kLooksOfWait = 16;  // as a wait grows, others' files are read less often
+constexpr int kLooksOfWait = 16;  // a longer wait reads the other ranks' files less often
 constexpr nanoseconds kLeeway = std::chrono::seconds(15);  // for the reporting rank to end all ranks
 
 /// The settings that rank 0 has chosen for all ranks.

@@ -89,7 +89,7 @@ class Watchdog {
   int64_t change_ns_ = 0;    // when the rank began what it is doing
   int64_t next_look_ns_ = 0;
   int64_t next_tell_ns_ = 0;        // length of the wait at which it next reports
-  std::optional<RankStatus> told_;  // of the wait that was reported
+  std::optional<RankStatus> told_;  // the status at the last report
 
   std::mutex mutex_;
   std::condition_variable ended_;

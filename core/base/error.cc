@@ -2,7 +2,7 @@
 
 namespace isochron {
 namespace {
-thread_local const char* t_function = nullptr;  // of the outermost ErrorScope
+thread_local const char* t_function = nullptr;  // the function of the outermost ErrorScope
 }  // namespace
 
 ErrorScope::ErrorScope(const char* function) : outer_(t_function) {

@@ -80,17 +80,17 @@ class Context {
   virtual void map(DevicePtr pointer, size_t bytes, PhysicalMemory memory) = 0;
   virtual void unmap(DevicePtr pointer, size_t bytes) = 0;
 
-  // Memory with its address.
+  // Memory and its address together.
   virtual DevicePtr allocate(size_t bytes) = 0;  // kOutOfMemory; waits for the device
   virtual void free(DevicePtr pointer) = 0;      // waits for the device
-  /// From the device's own pool, usable in `stream`. kOutOfMemory.
+  /// Allocates from the device's own pool, for use in `stream`. Throws kOutOfMemory.
   virtual DevicePtr allocate_async(size_t bytes, Stream stream) = 0;
   virtual void free_async(DevicePtr pointer, Stream stream) = 0;
   /// How much the pool holds, and how much of that is in use. `pool_trim` gives back the rest.
   virtual size_t pool_reserved_bytes() = 0;
   virtual size_t pool_used_bytes() = 0;
   virtual void pool_trim() = 0;
-  /// On the host, page-locked. kOutOfMemory.
+  /// Page-locked memory on the host. Throws kOutOfMemory.
   virtual void* allocate_pinned(size_t bytes) = 0;
   virtual void free_pinned(void* pointer) = 0;
 

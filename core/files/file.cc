@@ -141,7 +141,7 @@ class PartWriter {
   PartWriter(const PartWriter&) = delete;
   PartWriter& operator=(const PartWriter&) = delete;
   ~PartWriter() {
-    std::free(part_);  // of aligned_alloc
+    std::free(part_);  // from aligned_alloc
   }
 
   void append(std::string_view piece) {
@@ -208,7 +208,7 @@ bool may_be_of_the_dead(const std::string& name, const std::filesystem::path& pa
 int create_temporary(const std::filesystem::path& path, std::filesystem::path& temporary,
                      std::optional<Leftover>& leftover) {
   static std::atomic<int> made{0};
-  constexpr int kAttempts = 1000;  // leftover files may occupy names too
+  constexpr int kAttempts = 1000;  // leftover files may also have these names
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     temporary = fmt::format("{}{}{}-{}", path.string(), kTemporary, ::getpid(), made++);
     leftover.emplace(temporary);  // before the file exists, so that an exception leaves nothing
@@ -241,8 +241,8 @@ void write_special(const std::filesystem::path& path,
   if (file.close() != 0) fail_errno(path, "close");
 }
 
-/// `path` is a symbolic link of the system, whose target stays in place. A file that this process has open is
-/// written from its current position, another process's file from its beginning.
+/// Writes through `path`, a symbolic link that the system provides for an open file. A file that this process
+/// has open is written from its current position, another process's file from its beginning.
 void write_behind_link(const std::filesystem::path& path, const std::filesystem::path& folder,
                        const std::function<void(const AppendFunction& append)>& content) {
   std::error_code failed;
@@ -287,7 +287,7 @@ void write_and_rename(const std::filesystem::path& path,
   std::filesystem::path temporary;
   Descriptor file(create_temporary(beside, temporary, leftover));
   if (file.get() < 0) fail_errno(path, "create");
-  const Descriptor lock(::fcntl(file.get(), F_DUPFD_CLOEXEC, 0));  // which lasts until it is renamed
+  const Descriptor lock(::fcntl(file.get(), F_DUPFD_CLOEXEC, 0));  // keeps the lock until the rename
   try {
     PartWriter writer(file.get(), path);
     content([&](std::string_view piece) { writer.append(piece); });

@@ -82,7 +82,7 @@ class InputStream {
   bool regular_ = false;
   uint64_t file_bytes_ = 0;  // of a regular file
   std::vector<std::byte> window_;
-  size_t begin_ = 0, end_ = 0;  // in window_: the bytes not yet consumed
+  size_t begin_ = 0, end_ = 0;  // the bytes of window_ that aren't consumed yet
   uint64_t window_offset_ = 0;  // of window_[0] in the content
   bool stopped_ = false;
   std::optional<std::chrono::steady_clock::time_point> stop_at_;

@@ -69,7 +69,7 @@ bool RecordReader::next(std::vector<std::byte>& record) {
           "file truncated?",
           offset, length, left);
   size_t filled = 0;
-  do {  // in pieces: a length alone is no reason to ask for all of the memory
+  do {  // in pieces: a length is no proof that there are as many bytes
     const size_t piece = std::min<size_t>(length - filled, std::max(kFirstPiece, filled));
     if (filled + piece > record.capacity()) {
       const size_t grown = std::max(filled + piece, 2 * record.capacity());

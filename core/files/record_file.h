@@ -30,9 +30,10 @@ class RecordReader {
   explicit RecordReader(const std::filesystem::path& path, const RecordReaderOptions& options = {});
 
   /// Reads the next record into `record`, whose memory is reused; false at the end. Memory is allocated only
-  /// as far as the file has bytes to fill it. Throws kIo; kBadFormat with the record's offset for a wrong
-  /// checksum, a truncated record, or one longer than `max_record_bytes`; and what InputStream throws for
-  /// compressed files. After an error only `seek` may be called.
+  /// as fast as the file provides bytes to fill it, so a wrong length doesn't exhaust memory. Throws kIo;
+  /// kBadFormat with the record's offset for a wrong checksum, a truncated record, or one longer than
+  /// `max_record_bytes`; and what InputStream throws for compressed files. After an error only `seek` may be
+  /// called.
   bool next(std::vector<std::byte>& record);
 
   /// Offset of the next record (in the decompressed content).

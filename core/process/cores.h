@@ -12,7 +12,7 @@
 
 namespace isochron {
 
-/// Like sched_getaffinity(2), which is used except in tests.
+/// A function like sched_getaffinity(2), which only tests replace.
 using AffinityFunction = int (*)(pid_t process, size_t bytes, cpu_set_t* set);
 
 /// The numbers of the cores that process `process` (0: the calling thread) may run on, in order; empty if the
@@ -25,8 +25,8 @@ int usable_core_count(AffinityFunction ask = sched_getaffinity);
 /// How many cores this process may count on: those that it may run on, limited by its control group's quota,
 /// or the number given to `set_core_share`. At least 1.
 int core_share();
-/// For processes that share the machine with others that do the same work at the same time. Throws
-/// kInvalidArgument for less than 1.
+/// Sets what core_share() returns, for a process that shares the machine with other processes of the same
+/// job. Throws kInvalidArgument for less than 1.
 void set_core_share(int cores);
 
 /// The folders of this process's control groups for `controller` ("cpu", "memory"), of either version: its

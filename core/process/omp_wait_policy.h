@@ -5,7 +5,7 @@ namespace isochron {
 
 /// Call this first in main(), with main()'s argv. It re-executes the program (same process id) with
 /// GOMP_SPINCOUNT=1000 in the environment, unless GOMP_SPINCOUNT or OMP_WAIT_POLICY is already set. Does
-/// nothing where the program can't be re-executed.
+/// nothing if the program can't be re-executed.
 ///
 /// By default libgomp's threads spin for some ms while they wait. If other programs want the cores, a
 /// spinning thread occupies the core that the thread it waits for needs. With three busy programs on two

@@ -1,5 +1,5 @@
-// Where a process id is valid: a file that names a process may be read on another machine or in another
-// container.
+// Tells where a process id is valid, because a file that contains a process id may be read on another machine
+// or in another container.
 #pragma once
 
 #include <string>

@@ -11,8 +11,8 @@ namespace isochron {
 /// From now on `stdout` and `stderr` (C streams: fmt::print, fputs, std::fprintf) pass their text through
 /// TerminalEscaper and write it to descriptors 1 and 2. Call it once, at the beginning of main(), in programs
 /// that print nothing through std::cout and std::cerr, which bypass it. `unread`, if given, is called on the
-/// writing thread when standard output is a pipe that nobody reads any more: with SIGPIPE ignored, a program
-/// may clean up before it ends. Throws kOutOfMemory.
+/// writing thread when standard output is a pipe that nobody reads any more. A program that ignores SIGPIPE
+/// can then clean up before it ends. Throws kOutOfMemory.
 void escape_standard_streams(void (*unread)() = nullptr);
 
 /// errno of the first write to standard output that failed; 0: none, or not escaped.
@@ -26,7 +26,7 @@ bool is_terminal(std::FILE* file);
 int terminal_columns(std::FILE* file);
 
 /// The beginning of a text in UTF-8 that fits into a row of the terminal, so that the row can be rewritten.
-/// It leaves one column free, as a full row already moves some terminals to the next.
+/// One column stays free, because some terminals move to the next row as soon as a row is full.
 std::string_view row_of(std::FILE* file, std::string_view text);
 
 /// Flushes `file` and then writes a command to the terminal, unescaped: "\r\033[K".

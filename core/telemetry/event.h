@@ -16,7 +16,7 @@ struct Event {
   std::string name;         // the object of the event, e.g. the captured function
   std::string text;         // one line for people
   int64_t time_ns = 0;      // when, on the project's clock
-  int64_t duration_ns = 0;  // its cost
+  int64_t duration_ns = 0;  // how long it took
   std::string before = {};  // what was there before, if anything; for a trace, the previous signature
   std::string after = {};   // what replaced it; for a trace, its own signature
 };

@@ -18,7 +18,7 @@ enum class LogLevel {
   kDebug,    // every trace, plan and growth of a pool
 };
 
-/// From "error", "warning", "info" or "debug". Throws kInvalidArgument naming `where`.
+/// The level with the name "error", "warning", "info" or "debug". Throws kInvalidArgument naming `where`.
 LogLevel log_level(std::string_view name, std::string_view where);
 /// The level named by the environment variable ISOCHRON_LOG, or kWarning if it isn't set. Throws like
 /// `log_level`.

@@ -20,7 +20,7 @@ namespace internal {
 namespace {
 
 nvtxDomainHandle_t g_domain = nullptr;
-/// By a name's number.
+/// Both are indexed by a name's number.
 std::array<std::atomic<nvtxStringHandle_t>, kMaxTraceNames + 1> g_strings{};
 std::array<std::atomic<uint8_t>, kMaxTraceNames + 1> g_categories{};  // 0: not registered yet
 

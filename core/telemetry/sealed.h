@@ -13,10 +13,11 @@
 //
 // What counts: allocations (from our allocators, and from the heap), tensors, entries of gradient tapes,
 // graph nodes, traces, plans, threads and file handles, made by the thread of the section or by the compute
-// threads that work for it. Not counted are allocations that libraries such as oneDNN make inside their own
-// calls (core/base/library_call.h), and whatever background threads make. The heap, threads and file handles
-// are counted only if malloc, pthread_create and open are interposed (apps/allocation_counter.h), as in the
-// command and in programs that link isochron::allocation_counter. The other kinds are always counted.
+// threads that work for it. Allocations that libraries such as oneDNN make inside their own calls
+// (core/base/library_call.h) aren't counted, nor is anything that background threads make. The heap, threads
+// and file handles are counted only if malloc, pthread_create and open are interposed
+// (apps/allocation_counter.h), as in the command and in programs that link isochron::allocation_counter. The
+// other kinds are always counted.
 //
 // A section costs two writes to thread-local memory. Outside a section, code that makes something tests one
 // pointer.
@@ -80,7 +81,7 @@ inline thread_local Seal* t_seal = nullptr;
 void note_made(Made what, size_t bytes, std::string_view tag) noexcept;
 }  // namespace internal
 
-/// Called where things are made. `tag`: what an allocation is for.
+/// Called by code that makes something. `tag`: what an allocation is for.
 inline void note_made(Made what, size_t bytes = 0, std::string_view tag = {}) noexcept {
   if (internal::t_seal != nullptr) [[unlikely]]
     internal::note_made(what, bytes, tag);

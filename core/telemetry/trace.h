@@ -125,7 +125,7 @@ struct TraceEvent {
   enum class Kind : uint8_t { kSpan, kCounter };
   int64_t start_ns;  // on the project's clock
   int64_t duration_ns;
-  int64_t value;  // of a counter; of a step, its number
+  int64_t value;  // the counter's value; for a step, its number
   uint32_t name;
   Kind kind;
 };
@@ -134,7 +134,7 @@ struct TraceEvent {
 struct TracedThread {
   int64_t thread_id = 0;           // the system's
   std::string name;                // empty: none
-  std::vector<TraceEvent> events;  // in the order of their ends
+  std::vector<TraceEvent> events;  // in the order in which they ended
   int64_t overwritten = 0;         // number of older events that were overwritten
 };
 

@@ -76,7 +76,7 @@ Tensor Tensor::from_external(void* data, const TensorSpec& spec, const Strides& 
           "shape {} has rank {}, strides have {}", spec.shape.str(), spec.shape.rank(), strides.rank());
   require(data != nullptr || spec.shape.elems() == 0, ErrorCode::kInvalidArgument, "from_external",
           "the address of {} is null; give it memory that outlives the tensor", spec.str());
-  int64_t reach = 0;  // in elements, to either side
+  int64_t reach = 0;  // the largest distance from the first element, in elements
   for (int i = 0; i < spec.shape.rank() && spec.shape.elems() > 0; ++i) {
     int64_t along = 0;
     require(strides[i] != INT64_MIN &&
@@ -154,7 +154,7 @@ double Tensor::item_f64() const {
 }
 
 int64_t Tensor::item_i64() const {
-  if (defined() && elems() == 1 && dtype() == DType::kI64) {  // which a double doesn't hold exactly
+  if (defined() && elems() == 1 && dtype() == DType::kI64) {  // a double can't hold every i64 exactly
     int64_t exact = 0;
     read(reinterpret_cast<std::byte*>(&exact));
     return exact;
@@ -168,7 +168,7 @@ int64_t Tensor::item_i64() const {
 std::vector<double> Tensor::to_vector() const {
   std::vector<std::byte> fetched;
   const std::byte* base = device_address();
-  if (!device().is_cpu()) {  // where all tensors are contiguous
+  if (!device().is_cpu()) {  // on devices, all tensors are contiguous
     fetched.resize(size_bytes());
     read(fetched.data());
     base = fetched.data();

@@ -8,7 +8,7 @@ bool json_too_deep(std::string_view text) {
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     if (quoted) {
-      if (c == '\\') ++i;  // the next one doesn't end the string
+      if (c == '\\') ++i;  // an escaped character doesn't end the string
       quoted = c != '"';
     } else if (c == '"') {
       quoted = true;

@@ -14,7 +14,7 @@
 namespace isochron {
 namespace {
 
-/// Names of templates can fill pages.
+/// Names are cut to this length, because those of templates can fill pages.
 constexpr size_t kShownChars = 200;
 
 std::string demangled(const std::string& name) {
@@ -51,7 +51,8 @@ bool is_machinery(std::string_view name) {
          std::ranges::find(kWhole, name) != std::end(kWhole);
 }
 
-/// The programs and libraries that this process has loaded, and what they say of addresses in them.
+/// The program and the libraries that this process has loaded, for looking up function names and source lines
+/// by address.
 class LoadedObjects {
  public:
   LoadedObjects() : session_(dwfl_begin(&kCallbacks)) {
@@ -68,7 +69,7 @@ class LoadedObjects {
   };
   /// The frame of a return address.
   Frame frame(uintptr_t address) const {
-    const uintptr_t call = address - 1;  // a function that never returns may end with the call
+    const uintptr_t call = address - 1;  // the call may be the last instruction of its function
     Frame frame{.place = fmt::format("{:#x}", address)};
     Dwfl_Module* const object = session_ == nullptr ? nullptr : dwfl_addrmodule(session_, call);
     if (object == nullptr) return frame;

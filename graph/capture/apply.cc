@@ -147,7 +147,7 @@ Tensor to_device(const Tensor& tensor, Device device) {
 Tensor contiguous(const Tensor& tensor) {
   if (tensor.is_value() || tensor.contiguous()) return tensor;
   const Tensor result = internal::copy_now(tensor);
-  static const OpDef op = [] {  // for tapes, so that gradients go through
+  static const OpDef op = [] {  // only for tapes, so that gradients flow through
     OpDef row;
     row.name = "contiguous";
     row.gradient = [](const GradientCall& call) { return std::vector<Tensor>{call.output_gradients[0]}; };

@@ -79,7 +79,7 @@ class Capture {
     Tensor tensor;  // keeps the storage alive while traced
     Value* bound;
     Value* latest;                 // the value that is written back
-    std::vector<Value*> leaves{};  // that readers saw after assignments, oldest first
+    std::vector<Value*> leaves{};  // values that readers got after assignments, oldest first
     bool assigned = false;
     uint64_t generation = 0;  // of the storage, before the first assignment
     bool fresh = false;       // the last of `leaves` is `latest`

@@ -13,7 +13,7 @@
 namespace isochron {
 namespace {
 
-thread_local std::optional<Device> t_device;  // of new variables; nullopt: that of their content
+thread_local std::optional<Device> t_device;  // device of new variables; nullopt: their content's device
 
 std::atomic<uint64_t> made_so_far{0};
 

@@ -1,4 +1,4 @@
-// What the buffers of a plan are for, as far as its graph shows it; used in pictures and memory reports.
+// What the buffers of a plan are used for, as far as its graph shows it. For pictures and memory reports.
 #pragma once
 
 #include <cstdint>

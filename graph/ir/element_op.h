@@ -14,7 +14,7 @@
 
 namespace isochron::graph {
 
-/// Name, number of operands. The order is stable: programs are printed and hashed by it.
+/// Identifier, name and number of operands of each op. New ops are added at the end.
 // clang-format off
 #define ISOCHRON_ELEMENT_OPS(X) \
   X(kCopy, "copy", 1) X(kNeg, "neg", 1) X(kAbs, "abs", 1) X(kSign, "sign", 1) \
@@ -55,7 +55,7 @@ std::string_view reduce_kind_name(ReduceKind kind);
 struct ElementProgram final : AttributeObject {
   struct Instruction {
     ElementOp op;
-    DType dtype;          // of the result; the operands' dtypes are those of their registers
+    DType dtype;          // of the result; operands have the dtypes of their registers
     uint8_t operands[3];  // registers
   };
   struct Output {

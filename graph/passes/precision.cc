@@ -154,7 +154,7 @@ class CastPass {
       Fact& fact = facts_[node.outputs[o]];
       fact.from_half = from_half;
       if (roles_[i] == Role::kMoves) {
-        // With several operands, the widest decides, unless a product reads the result.
+        // If any operand is f32, the result is f32 too, unless a product reads it.
         fact.half = !fact.pinned && half_operand && (!wide_operand || fact.demand != Demand::kNone);
       } else if (!fact.pinned) {
         fact.half = fact.demand == Demand::kDirect || (fact.demand == Demand::kOnTheWay && from_half);
@@ -315,14 +315,14 @@ class CastPass {
 
   Graph& graph_;
   DType dtype_;
-  size_t count_;  // of nodes before the pass adds its own
+  size_t count_;  // the number of nodes before the pass adds its own
   std::vector<Role> roles_;
   std::unordered_map<const Value*, Fact> facts_;
   std::unordered_map<const Value*, Value*> stored_;
   std::unordered_map<std::pair<Value*, DType>, Value*, HashCast> casts_;
   std::unordered_set<const Node*> kept_;
   std::vector<std::pair<Node*, size_t>>
-      ranks_;  // of added nodes: the traced node that they stand before or for
+      ranks_;  // for each added node: the traced node that it precedes or replaces
 };
 
 }  // namespace

@@ -215,7 +215,8 @@ class EjectionSearch {
     budget_.spend(static_cast<int64_t>(2 * begins_.size()));
   }
 
-  // Lets all items inside sink to the floor, or rise to the limit, in their order: gaps join.
+  // Moves all items in the arena down to the floor, or up to the limit, in their order, so that gaps are
+  // joined.
   void settle(bool down) {
     const std::vector<Edge> order = down ? begins_ : ends_;
     skyline_.assign(static_cast<size_t>(problem_.sections), 0);

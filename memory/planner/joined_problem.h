@@ -15,11 +15,12 @@ enum class JoinRule {
 
 /// A problem with fewer items, each of which represents one or more items of another problem. These are
 /// joined repeatedly:
-///   - items of one lifetime, on top of each other;
-///   - two items of one size, of which one ends where the other begins;
-///   - five items in a pinwheel, the smallest rectangle that no straight line divides.
-/// Gaps count as load. Without gaps no section's load changes, so the lower bound stays; with gaps it rises
-/// by at most 1/64. Only placements that keep parts of a rectangle apart are lost.
+///   - items with the same lifetime, stacked on top of each other;
+///   - two items of the same size, if one ends when the other begins;
+///   - five items in a pinwheel: the smallest rectangle of items that no straight line cuts in two.
+/// Gaps count as load. Without gaps, the loads of the sections and therefore the lower bound don't change;
+/// with gaps, the lower bound rises by at most 1/64. Joining excludes only placements in which the parts of a
+/// rectangle are apart.
 class JoinedProblem {
  public:
   /// Joins until nothing more can be joined or `budget` is spent.
@@ -50,7 +51,7 @@ class JoinedProblem {
   std::vector<std::vector<Part>> parts_;   // of each rectangle
   std::vector<char> free_;                 // whether a rectangle is part of no other
   std::vector<int32_t> by_start_;  // rectangles that were free when the pass began, by (lower, size, upper)
-  std::vector<int32_t> by_end_;    // the same by (upper, lower)
+  std::vector<int32_t> by_end_;    // the same rectangles by (upper, lower)
   std::vector<int64_t> loads_;     // by section
   int64_t limit_;                  // no section's load may exceed this
   int64_t gap_part_ = 0;           // a gap is at most 1/gap_part_ of the rectangle that it lies in
