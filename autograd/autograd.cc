@@ -423,7 +423,7 @@ struct GradientTape::Impl final : graph::ApplyObserver {
   };
   std::deque<Record> records;  // addresses stay valid while a persistent tape records its own gradients
   KeyMap<size_t> producers;    // of a persistent tape: the record that made a tensor
-  std::unordered_set<const void*> watched;  // tensors whose content may change
+  std::unordered_set<const void*> watched;  // objects only: a tensor with new content stays watched
   std::vector<Tensor> kept;                 // watched tensors stay alive, so that their identity does
   bool restricted = false;
   bool persistent = false;

@@ -31,9 +31,9 @@ int threads_of_rank(const Launch& launch);
 /// The number of cores that a rank may count on, computed like the number of threads.
 int cores_of_rank(const Launch& launch);
 /// The number of threads for a rank that may use `usable` cores: an equal share among the `local_size` ranks
-/// on the machine. A rank is bound if it has fewer cores (`own`) than its launcher (`launchers`). In that
-/// case the launcher's cores are shared, and the rank uses at most its own. Otherwise the `usable` cores are
-/// shared.
+/// on the machine, but at most `usable`. A rank is bound if it has fewer cores (`own`) than its launcher
+/// (`launchers`). If the rank is bound, the launcher's cores are divided among the ranks, otherwise the
+/// `usable` cores.
 int share_of_cores(int usable, int own, int launchers, int local_size);
 
 }  // namespace isochron::comm

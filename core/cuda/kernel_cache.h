@@ -1,7 +1,7 @@
 // Compiled kernels that outlive the process: one file each in the user's cache folder
 // (core/files/cache_folder.h), whose name depends on the text, the device and the compiler's version. A file
-// that is incomplete or holds something else is ignored and replaced. A folder that can't be written causes
-// only a notice.
+// that is incomplete or holds something else is replaced. Such a file, or a folder that can't be written,
+// causes only a notice.
 #pragma once
 
 #include <filesystem>

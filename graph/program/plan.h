@@ -26,7 +26,7 @@ namespace isochron::graph {
 struct PlanOptions {
   int threads = 0;  // 0: compute_threads()
   bool poison =
-      false;  // debug: fill buffers with NaN bytes once they are dead, and red zones between them, and check
+      false;  // debug: fill dead buffers and the red zones between buffers with NaN, and check the zones
   /// Debug: the first kernel whose floating-point result holds NaN or infinity throws kNotANumber
   /// (graph/ir/checked_kernel.h), on the CPU also within loops and branches. On a device, the kernels are
   /// then launched one by one. In a captured function, each op then runs as its own kernel
