@@ -1,6 +1,6 @@
-// Reports during a run that its iterations have begun to take longer, using the same verdict as at the end of
-// a run, so that hours need not pass first. The data from before the growth is available: windows, samples
-// and spikes reach back to the run's beginning.
+// Reports growing iteration times while the run is still going, so that no hours are lost until its end. The
+// verdict is the same as at the end of a run. Its data cover the whole run so far, including the time before
+// the growth: windows, samples and spikes reach back to the beginning.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 namespace isochron::observe {
 
 struct DriftAlarmOptions {
-  FlatnessOptions time = {};  // its confidence holds for all looks of a run together
+  FlatnessOptions time = {};  // the confidence is that of all looks together
   double growth = 1.25;  // next look when the run has lasted this many times as long as at the previous look
 };
 
@@ -23,10 +23,11 @@ class DriftAlarm {
   /// `recorder` must outlive it. Throws kInvalidArgument unless growth > 1.
   explicit DriftAlarm(const Recorder& recorder, DriftAlarmOptions options = {});
 
-  /// Whether a look is due; costs a ns or two. Looks take at most half a percent of the time.
+  /// Whether a look is due. The call costs a ns or two; looks take at most half a percent of the time.
   bool due() const { return recorder_.totals().elapsed_ns >= next_ns_ && !raised_; }
-  /// The report of the run when it was found growing twice in a row, which is reported once; otherwise
-  /// nothing. Takes some ten ms and allocates: call it between iterations, or in a scope of callbacks.
+  /// Looks at the run. Returns its report if it was found growing for the second time in a row, and nothing
+  /// otherwise; reports only once. Takes about ten ms and allocates, so call it between iterations or in a
+  /// kCallbacks scope.
   std::optional<RunReport> look();
   int looks() const { return looks_; }
 

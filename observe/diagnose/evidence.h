@@ -1,4 +1,4 @@
-// Derives from a report the numbers that identify causes, and from these the names of the causes.
+// Computes the evidence of a run (the numbers listed in cause.h) and derives the names of causes from it.
 #pragma once
 
 #include "isochron/observe/diagnose/report.h"
@@ -6,10 +6,11 @@
 
 namespace isochron::observe {
 
-/// Sets what only the recorder knows: inspected single iterations, traced plans, files that were left behind.
+/// Sets the quantities that only the recorder knows, such as those of inspected iterations, traced plans, and
+/// files left behind.
 void add_evidence(const Recorder& recorder, Evidence& evidence);
 
-/// Sets in `report.evidence` every quantity that cause.h lists, beside what the caller knows.
+/// Sets in `report.evidence` the quantities of cause.h that follow from the report itself.
 void add_evidence(RunReport& report);
 
 /// Recomputes `report.causes`: the result of `attribute`, plus the causes of periodic spikes.

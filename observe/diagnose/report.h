@@ -1,5 +1,5 @@
-// The report on a recorded loop, with its verdict and causes, in three forms: a console table with many loops
-// side by side, JSON, CSV. Used by `compare`, `train` and user-defined loops.
+// The report on a recorded loop: its verdict and causes. It can be printed as a console table that compares
+// several loops, as JSON, and as CSV. Used by `compare`, `train` and user-defined loops.
 //
 // JSON, one object per report (numbers that are infinite or unknown are null):
 //   name, iterations, warmup_iterations, seconds
@@ -49,7 +49,7 @@ struct Durations {  // ns
   double max = 0;
 };
 
-/// A sampled quantity: memory, disk, counts.
+/// A sampled quantity, such as memory, disk use or a count.
 struct SeriesReport {
   std::string name;
   bool cumulative = false;
@@ -63,17 +63,17 @@ struct SeriesReport {
 struct SpikeReport {
   int64_t count = 0;
   double factor = 2;  // a spike lasts longer than this times the usual duration
-  /// Phase and `label` of the owner that cost most time among the newest spikes. If it has no label and isn't
-  /// periodic, an owner with a label and a period is named instead, provided that it cost at least a quarter
-  /// as much.
+  /// The phase and label that own the newest spikes; if there are several owners, the one that cost most
+  /// time. If that owner has neither a label nor a period, an owner that has both is named instead, provided
+  /// that it cost at least a quarter as much.
   Phase owner = Phase::kUnexplained;
   std::string label;
-  std::optional<Period> period;      // of that owner's
+  std::optional<Period> period;      // of that owner's spikes
   double time_share = 0;             // the excess of all spikes, as a share of the run's time
   std::vector<SpikeRecord> largest;  // largest first
   std::vector<SpikeRecord> recent;   // the newest, oldest first
 
-  /// The label, or the phase where there is none.
+  /// The label, or the phase's name if there is no label.
   std::string owner_name() const { return label.empty() ? std::string(phase_name(owner)) : label; }
 };
 
@@ -85,16 +85,15 @@ struct WindowReport {
 
 struct RunReport {
   std::string name;
-  bool durations_only = false;     // of another program: memory, phases and machine are unknown
-  std::string unit = "iteration";  // what the durations are of
+  bool durations_only = false;     // another program's run: memory, phases and machine are unknown
+  std::string unit = "iteration";  // what a duration measures
   int64_t iterations = 0;
   int64_t warmup_iterations = 0;
   double seconds = 0;
   Durations duration_ns;
   FlatnessOptions options;
   FlatnessVerdict time;
-  /// Growing runs only: the time that the run took beyond the time that it would have taken at the speed of
-  /// its first tenth.
+  /// Only for growing runs: how much longer the run took than it would have at the speed of its first tenth.
   std::optional<double> drift_seconds;
   FlatnessOptions level_options;
   std::vector<SeriesReport> series;
@@ -108,7 +107,7 @@ struct RunReport {
   double system_allocations_per_step = 0;
   int64_t allocating_steps = 0;
   std::optional<double> times_slower;         // mean iteration against the cured form's
-  std::optional<double> median_times_slower;  // the same of medians, which pauses don't move
+  std::optional<double> median_times_slower;  // the same ratio of medians, which pauses don't affect
   int64_t begin_ns = 0;                       // when recording began, on the events' clock
   EventRecords events;
   Overhead overhead;
@@ -121,14 +120,14 @@ struct RunReport {
   const SeriesReport* find_series(std::string_view name_of_series) const;
 };
 
-/// The verdict on the time of an iteration: from its windows and, if there are any, the turns beside a twin.
-/// Throws like judge_classes for windows that no recorder makes.
+/// The verdict on the iteration time, based on the windows and on the turns beside a twin, if there are any.
+/// For windows that no recorder could have made, throws like judge_classes.
 FlatnessVerdict judge_time(const RunData& data);
 /// Judges a run. Throws like `judge_time`.
 RunReport make_report(const RunData& data);
-/// The same with a given verdict on time, on which the causes are based.
+/// The same with a given verdict on time. The causes are based on that verdict.
 RunReport make_report(const RunData& data, FlatnessVerdict time);
-/// A report on what `recorder` holds, or on another program's durations, with the arguments of `run_data`.
+/// Reports on the data of `recorder`, or on another program's durations. Takes the arguments of `run_data`.
 inline RunReport make_report(const Recorder& recorder, std::string name, const ReportOptions& options = {}) {
   return make_report(run_data(recorder, std::move(name), options));
 }
@@ -137,8 +136,8 @@ inline RunReport make_report(std::span<const double> durations_ns, std::string n
   return make_report(run_data(durations_ns, std::move(name), warmup, options));
 }
 
-/// Sets times_slower and median_times_slower from the ratio of `report` to `cured` (1 for the cured form
-/// itself), and recomputes the causes.
+/// Sets times_slower and median_times_slower to the ratios of the times of `report` to those of `cured` (1
+/// for the cured form itself), and recomputes the causes.
 void compare_with_cured(RunReport& report, const RunReport& cured);
 
 /// Reports side by side, in two tables with one line per loop: times and their verdict; then the resources
@@ -154,7 +153,7 @@ std::string to_csv(const RunReport& report);
 std::string duration_text(double ns);
 /// "growing +8.8 %": the verdict and the largest change.
 std::string verdict_cell(const FlatnessVerdict& verdict);
-/// "16.4x", "0.37x", "18300x": how many times as long as another.
+/// "16.4x", "0.37x", "18300x": a ratio of two times.
 std::string ratio_text(double ratio);
 /// "512 B", "3.40 MB".
 std::string bytes_text(double bytes);
@@ -162,7 +161,7 @@ std::string bytes_text(double bytes);
 /// its last; if it wasn't judged, from its first to its last value.
 std::string gained_text(const SeriesReport& series);
 
-/// The windows of the class of steps with most of the time, in order.
+/// The windows of the class of steps that took most of the time, in order.
 std::vector<Window> main_windows(const RunReport& report);
 
 }  // namespace isochron::observe

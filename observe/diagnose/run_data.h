@@ -1,6 +1,6 @@
-// The data of a recorded run before any conclusion: windows, samples, spikes, totals and the machine. Reports
-// are made from it (report.h), at once or later from a file. So a run can be judged again, with other bounds
-// or by a newer release, and two runs can be compared. run_record.h describes the file.
+// The raw data of a recorded run: windows, samples, spikes, totals and the machine. A report (report.h) can
+// be made from it immediately, or later from a file (run_record.h). So a run can be judged again with other
+// bounds or by a newer release, and two runs can be compared.
 #pragma once
 
 #include <optional>
@@ -20,7 +20,7 @@ namespace isochron::observe {
 struct ReportOptions {
   FlatnessOptions time;
   FlatnessOptions levels{.bound = 0.02};  // memory, disk and counts
-  std::string unit = "iteration";         // what the durations are of, in messages
+  std::string unit = "iteration";         // what a duration measures, for messages
   Evidence facts;                         // what the caller knows beyond the recorder
 };
 
@@ -66,9 +66,9 @@ struct RunData {
 /// The data that `recorder` holds now. Throws kInvalidArgument if it has no iteration since its seal.
 RunData run_data(const Recorder& recorder, std::string name, ReportOptions options = {});
 
-/// The iterations of another program, given only by their durations in ns, in order; the first `warmup` are
-/// left out. Throws kInvalidArgument if none remains, if one isn't above 0 or is above 2^62, or if their
-/// median is below kLeastDurationNs, where rounding to whole ns would hide what a verdict looks for.
+/// The run of another program, given by its iterations' durations in ns, in order, without the first
+/// `warmup`. Throws kInvalidArgument if none remains, if a duration is not in (0, 2^62], or if their median
+/// is below kLeastDurationNs: rounding to whole ns would then hide the changes that a verdict looks for.
 inline constexpr double kLeastDurationNs = 50;
 RunData run_data(std::span<const double> durations_ns, std::string name, int64_t warmup = 0,
                  ReportOptions options = {});

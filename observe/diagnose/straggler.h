@@ -1,4 +1,4 @@
-// The rank that all others wait for.
+// Finds the rank that all others wait for.
 #pragma once
 
 #include <optional>
@@ -9,31 +9,31 @@
 
 namespace isochron::observe {
 
-/// The rank to which the others lose most time: its work takes longer than the median of theirs, it waits for
-/// cores that other programs have, which delays its messages, or its link is slow.
+/// The rank to which the others lose most time, for one of three reasons: its work takes longer than the
+/// median of theirs; other programs occupy its cores, which delays its messages; or its link is slow.
 struct Straggler {
   int rank = 0;
-  double slower = 1;  // its work divided by the others', in the median window
-  double share = 0;   // of the time, that the others lose to it
-  double steady = 0;  // of the windows, those in which they do
-  // What accounts for its excess, as shares of it.
+  double slower = 1;  // its work time divided by the others', in the median window
+  double share = 0;   // share of the time that the others lose to it
+  double steady = 0;  // share of the windows in which they do
+  // The reasons for its extra work time, as shares of it.
   double input_share = 0;
   double throttled_share = 0;  // by its CPU quota
   double waited_share = 0;     // for cores that other programs had
-  /// The share of the time spent waiting for cores, if the others lose most to that.
+  /// The share of the time that it waits for cores, if the others lose most to that.
   double core_wait_share = 0;
-  /// The factor by which messages take longer over its link, if the others lose most to that; else 0. With
-  /// two ranks, it can't be determined whose link is slow.
+  /// How many times as long messages over its link take, if the others lose most to that; else 0. Always 0
+  /// with two ranks, because it is unknown whose link is slow.
   double link_slower = 0;
 };
 
-/// Over the whole run, or over its last quarter if `late`. nullopt for fewer than kLeastUpdates updates or
-/// kLeastWindows windows.
+/// Judges the whole run or, if `late`, its last quarter. Returns nullopt if there are fewer than
+/// kLeastUpdates updates or kLeastWindows windows.
 std::optional<Straggler> find_straggler(const RankData& data, bool late);
 inline constexpr int64_t kLeastUpdates = 64;
 inline constexpr size_t kLeastWindows = 8;
 
-/// Sets straggler.* (cause.h). `growing`: the time of the run grows, so that its end counts.
+/// Sets straggler.* (cause.h). `growing`: the run's time grows; then its last quarter is judged as well.
 void add_evidence(const RankData& data, bool growing, Evidence& evidence);
 /// "rank 1 of 4 on beta: its work takes 1.9 times the others', 93 % of the difference is waiting for input".
 std::string straggler_text(const Evidence& evidence, const RankData& data);

@@ -16,17 +16,17 @@ struct KernelRow {
   std::string op;      // empty for a copy
   std::string shapes;  // of its inputs
   int64_t calls = 0;
-  double ns_per_call = 0;  // median, so that other programs hardly affect it
+  double ns_per_call = 0;  // the median, which other programs hardly affect
   double ns_per_step = 0;  // ns_per_call times its calls per call of the function
   double share = 0;        // of the function's time
-  double flops = 0;        // of one call, as the op's row counts them
+  double flops = 0;        // of one call, from the op's row in the registry
   double bytes = 0;        // read and written by one call
 };
 
 struct KernelTable {
   std::string function;
   int64_t steps = 0;       // calls of the function that were recorded completely
-  double ns_per_step = 0;  // of all rows and the time between them
+  double ns_per_step = 0;  // the total of all rows and the time between kernels
   /// Median of the time per step outside kernels: the overhead of the executor and of the recording.
   double between_ns_per_step = 0;
   std::vector<KernelRow> rows;  // largest share first
@@ -41,7 +41,7 @@ std::string kernel_table_text(const KernelTable& table, size_t rows = 20);
 /// {function, steps, ns_per_step, between_ns_per_step, kernels: [{name, op, shapes, calls, ns_per_call,
 /// ns_per_step, share, flops, bytes}]}; `indent` < 0 gives a single line.
 std::string kernel_table_json(const KernelTable& table, int indent = 2);
-/// The inverse. Throws kBadFormat, naming `where`, for any other text.
+/// Parses the text of kernel_table_json. Throws kBadFormat, naming `where`, for any other text.
 KernelTable parse_kernel_table(std::string_view json, std::string_view where);
 /// A heading, a sentence and a table, for a page (observe/export/page.h).
 std::string kernel_table_section(const KernelTable& table, size_t rows = 20);

@@ -1,6 +1,6 @@
 // Memory at named moments of a run: the memory of Isochron's allocators by tag, the numbers of live objects,
-// and the resident set by owner. Also the growth between two moments, and all of this as text, JSON and a
-// section of a page. train/callbacks/memory_watch.h takes the moments.
+// and the resident set by owner. Computes the growth between two moments, and shows all of this as text, as
+// JSON and as a section of a page. train/callbacks/memory_watch.h takes the moments.
 //
 // JSON: {moments: [{name, step, tags: [{tag, bytes, blocks}], live: {name: count}, resident: {total, planned,
 // tensors, pool_slack, heap, heap_slack, program, generated_code, mapped_files, stacks, device,
@@ -25,7 +25,7 @@ struct TaggedMemory {
   bool operator==(const TaggedMemory&) const = default;
 };
 
-/// How many objects of one kind are alive: tensors, graph nodes, plans, tape entries, threads, file handles.
+/// The number of live objects of one kind: tensors, graph nodes, plans, tape entries, threads, file handles.
 struct LiveCount {
   std::string name;
   int64_t count = 0;
@@ -56,23 +56,23 @@ struct MemoryChange {
   int64_t grown() const { return after - before; }
 };
 
-/// Every tag, part of the resident set and count that differs. Sorted by unit, bytes first; within a unit,
-/// the largest growth first.
+/// All tags, parts of the resident set and counts that differ. They are sorted by unit, bytes first, and then
+/// by growth, largest first.
 std::vector<MemoryChange> difference(const MemoryMoment& before, const MemoryMoment& after);
 
-/// What has grown from the first to the last moment, one line each, or a line that nothing has. Parts of the
-/// resident set are listed from 128 KiB on, because taking a moment changes the heap too. Empty for fewer
-/// than two moments.
+/// One line for each thing that has grown from the first to the last moment, or a line saying that nothing
+/// has. Parts of the resident set are listed from 128 KiB on, because taking a moment changes the heap too.
+/// Empty for fewer than two moments.
 std::string memory_growth_text(std::span<const MemoryMoment> moments);
-/// One line per tag, part and count that isn't always 0, and one column per moment; then the growth. Empty
-/// without moments.
+/// A table with one column per moment and one line per tag, part and count (those that are always 0 are left
+/// out), and then the growth. Empty without moments.
 std::string memory_text(std::span<const MemoryMoment> moments);
 /// One JSON object; `indent` < 0 gives a single line.
 std::string memory_json(std::span<const MemoryMoment> moments, int indent = 2);
-/// The inverse. Throws kBadFormat, naming `where`, for anything else.
+/// Parses the text of memory_json. Throws kBadFormat, naming `where`, for any other text.
 std::vector<MemoryMoment> memory_from_json(std::string_view text, std::string_view where);
-/// A section of a page, in the CSS classes of page.h: a bar of the last moment's resident set, and tables.
-/// Empty without moments.
+/// A section of a page, with the CSS classes of page.h: a bar that shows the last moment's resident set, and
+/// tables. Empty without moments.
 std::string memory_section(std::span<const MemoryMoment> moments);
 
 }  // namespace isochron::observe

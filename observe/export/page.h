@@ -12,7 +12,7 @@
 
 namespace isochron::observe {
 
-/// A whole page. `title` is text, which is escaped; `body` is HTML.
+/// A whole page. `title` is plain text and gets escaped; `body` is HTML.
 std::string html_page(std::string_view title, std::string_view body);
 
 /// A plot as HTML, in two sizes: for desktop and for phone screens.
@@ -23,7 +23,7 @@ std::string html_figure(const Plot& plot);
 /// the recorder's own cost, and the machine.
 std::string run_section(const RunReport& report);
 
-/// The page of a record: the blocks of each part, and the report on its run.
+/// The page of a record: for each part, its blocks and the report on its run.
 std::string record_page(const RunRecord& record);
 
 /// A verdict as HTML: <span class="flat">flat</span>.

@@ -1,6 +1,6 @@
-// The plan of an arena as a picture: kernels in order from left to right, offsets from bottom to top, and one
-// rectangle per buffer, colored by its purpose. Hovering shows the owner. The data are plain, so that the
-// picture can be drawn again from a run's record. train/callbacks/plan_picture.h makes them from a captured
+// Draws the plan of an arena: kernels in order from left to right, offsets from bottom to top, and one
+// rectangle per buffer, colored by its purpose. Hovering shows the owner. PlanPicture is plain data, so that
+// the picture can be drawn again from a run's record. train/callbacks/plan_picture.h makes it from a captured
 // function, `isochron plan` from a file.
 //
 // JSON: {title, kernels, arena_bytes, lower_bound_bytes, peak_kernel, names: [kernel], kinds: [name],
@@ -44,8 +44,8 @@ struct PlanPicture {
 /// One self-contained <svg> element, which follows the reader's light or dark mode. Buffers that would be
 /// thinner than a unit of the drawing are merged with their neighbors of the same kind into one hatched
 /// rectangle, which shows their number on hover. If needed, more are merged, so that at most kMaxShapes
-/// shapes remain. Throws kInvalidArgument for buffers outside of time and arena or with a kind that isn't
-/// there, more kinds than kMaxKinds, an empty arena, and a size below 200 x 150.
+/// shapes remain. Throws kInvalidArgument if a buffer lies outside the arena or the kernels or has an unknown
+/// kind, for more kinds than kMaxKinds, for an empty arena, and for a size below 200 x 150.
 std::string plan_svg(const PlanPicture& picture, const PlotSize& size = {.width = 960, .height = 480});
 inline constexpr size_t kMaxShapes = 4000;
 
@@ -56,7 +56,7 @@ std::vector<int64_t> bytes_at_peak(const PlanPicture& picture);
 std::string plan_text(const PlanPicture& picture);
 /// One JSON object; `indent` < 0 gives a single line.
 std::string plan_json(const PlanPicture& picture, int indent = 2);
-/// The inverse. Throws kBadFormat, naming `where`, for anything else.
+/// Parses the text of plan_json. Throws kBadFormat, naming `where`, for any other text.
 PlanPicture plan_from_json(std::string_view text, std::string_view where);
 /// A section of a page (page.h): the picture in sizes for desktop and phone screens, and the lines of
 /// `plan_text`.

@@ -9,10 +9,10 @@
 
 namespace isochron::observe {
 
-/// Points (x[i], y[i]) in order. A point that isn't finite, or not above 0 on a logarithmic axis, is left out
-/// and interrupts the line.
+/// Points (x[i], y[i]) in order. A point is left out, and interrupts the line, if it isn't finite or isn't
+/// above 0 on a logarithmic axis.
 struct PlotSeries {
-  std::string name = {};  // in the legend; empty: not there
+  std::string name = {};  // in the legend; empty: not in the legend
   std::vector<double> x = {};
   std::vector<double> y = {};
   bool line = true;
@@ -39,15 +39,15 @@ struct Plot {
   std::vector<PlotMark> marks = {};
 };
 
-/// Size in units of the drawing; text is 12 units high. If title and legend would leave less than half of the
-/// height for the plot, the drawing becomes higher by the difference.
+/// Size in units of the drawing; text is 12 units high. If title and legend leave less than half of the
+/// height for the plot, the drawing becomes higher by what is missing.
 struct PlotSize {
   double width = 760;
   double height = 320;
 };
 
-/// One self-contained <svg> element of at most `size`, which shrinks with its container. A line with more
-/// points than the plot has columns is drawn by the first, lowest, highest and last point of each column,
+/// One self-contained <svg> element of at most `size`, which shrinks with its container. If a line has more
+/// points than the plot has columns, only the first, lowest, highest and last point of each column are drawn,
 /// which gives the same picture (M4: Jugel et al., "A Visualization-Oriented Time Series Data Aggregation",
 /// VLDB 2014). Throws kInvalidArgument if there is no point to draw, if x and y have different lengths, or
 /// for a size that is below 120 x 100 or not finite.
@@ -64,9 +64,9 @@ std::string escape_markup(std::string_view text);
 /// them where the range allows (Heckbert, "Nice Numbers for Graph Labels", Graphics Gems 1990). Empty unless
 /// low < high.
 std::vector<double> linear_ticks(double low, double high, int most);
-/// The same for a logarithmic axis, 0 < low < high: powers of ten, or fewer of them if there are too many. If
-/// the range contains fewer than two powers of ten, also 2 and 5 times these; if that is still too few,
-/// linear ticks.
+/// The same for a logarithmic axis, 0 < low < high: powers of ten, or some of them if there are more than
+/// `most`. If the range contains fewer than two powers of ten, 2 and 5 times these are added; if there are
+/// still too few, the ticks are linear.
 std::vector<double> log_ticks(double low, double high, int most);
 
 }  // namespace isochron::observe

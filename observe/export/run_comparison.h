@@ -1,5 +1,5 @@
-// Compares two runs: the ratio of their step times, with an interval, and their other differences. Either
-// side may consist of several equal runs, which then show how much such runs differ.
+// Compares two runs: the ratio of their step times, with an interval, and their other differences. Each side
+// may also be several runs of the same program, which then show how much such runs differ from each other.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace isochron::observe {
 
-/// A quantity in both runs, as text.
+/// A quantity of both runs, as text.
 struct ComparedQuantity {
   std::string name;
   std::string first;
@@ -20,8 +20,8 @@ struct ComparedQuantity {
   std::string change;  // "+12.3 %"; empty: not a number
 };
 
-/// The second run's level divided by the first's, as measured, and a 95 % interval for the ratio between the
-/// programs.
+/// The measured ratio of the second run's level to the first's, and a 95 % interval for the ratio of the
+/// programs themselves.
 struct TimeRatio {
   double ratio = 1;
   double low = 0;
@@ -48,25 +48,26 @@ struct RunComparison {
 
 /// Compares the main classes' windows after warm-up. A run's level is the midmean of the logarithms of its
 /// windows' medians (or means). Its error has these parts:
-///  - within a run: from the circular block bootstrap (statistics.h);
-///  - between runs, whose pages and neighbors differ though their programs are the same: a deviation of
-///    kBetweenRuns, worth kBetweenRunsDegrees degrees of freedom, pooled with that of the runs given (the
-///    moderated t of Smyth, "Linear Models and Empirical Bayes Methods", Statistical Applications in Genetics
-///    and Molecular Biology 3, 2004; that single runs don't show it: Kalibera and Jones, "Rigorous
-///    Benchmarking in Reasonable Time", ISMM 2013);
-///  - the machine: a step follows the reference kernel with an exponent of 0 to kLargestMachineExponent
-///    (docs/flatness.md); what the kernel differs by, beyond what it does between the runs of a side, and the
-///    time waited for a core may be in what was measured.
+///  - Within a run: estimated by the circular block bootstrap (statistics.h).
+///  - Between runs: even runs of the same program differ, because their memory pages and the other programs
+///  on
+///    the machine do. The error is pooled from a prior deviation of kBetweenRuns, worth kBetweenRunsDegrees
+///    degrees of freedom, and the deviation of the given runs (the moderated t of Smyth, "Linear Models and
+///    Empirical Bayes Methods", Statistical Applications in Genetics and Molecular Biology 3, 2004). Single
+///    runs don't show it: Kalibera and Jones, "Rigorous Benchmarking in Reasonable Time", ISMM 2013.
+///  - The machine: a step's time follows the reference kernel's with an exponent of 0 to
+///    kLargestMachineExponent (docs/flatness.md). The interval is widened by what may be due to the machine:
+///    the difference of the kernel's times between the sides, beyond its variation within a side, and the
+///    time spent waiting for a core.
 /// Throws kInvalidArgument for a run with fewer than 16 windows, or for no run.
 RunComparison compare_runs(std::span<const RunReport> first, std::span<const RunReport> second);
 inline constexpr double kBetweenRuns = 0.04;  // of the logarithm
 inline constexpr int kBetweenRunsDegrees = 4;
 inline constexpr double kLargestMachineExponent = 1.5;
-/// The same for records with one run each, and compares their settings too. Throws kInvalidArgument for other
-/// records.
+/// Compares records with one run each, including their settings. Throws kInvalidArgument for other records.
 RunComparison compare_records(std::span<const RunRecord> first, std::span<const RunRecord> second);
 
-/// Text for the console; `first` and `second` are the names of the runs in it.
+/// Text for the console, in which the runs are called `first` and `second`.
 std::string comparison_text(const RunComparison& comparison, const std::string& first,
                             const std::string& second);
 /// The comparison as a record, for a page: the conclusion, tables, and the step times of both sides in one

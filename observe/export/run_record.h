@@ -1,5 +1,5 @@
-// A run as stored on disk: the recorded data, and the text, tables and plots around them. `isochron report`
-// recomputes the page and the verdict from it, or compares two of them.
+// A run as stored on disk: the recorded data, and the text, tables and plots that its page adds. `isochron
+// report` recomputes the page and the verdict from such a record, or compares two records.
 //
 // JSON, one object:
 //   format   "isochron run 1"
@@ -79,21 +79,21 @@ struct RecordPart {
 
 struct RunRecord {
   std::string title;
-  std::vector<std::pair<std::string, std::string>> settings = {};  // what the run was told; names differ
+  std::vector<std::pair<std::string, std::string>> settings = {};  // settings of the run; names are unique
   std::vector<RecordPart> parts;
 };
 
-/// The name of the file in a folder of results.
+/// The file's name in a folder of results.
 inline constexpr std::string_view kRunRecordFile = "run.json";
 
 /// One line of JSON with a newline. Bytes that aren't UTF-8 become replacement characters.
 std::string to_json(const RunRecord& record);
-/// Throws kBadFormat naming `where` and the error, also for numbers that no recorder could have written.
+/// Throws kBadFormat, naming `where`, for invalid text and for numbers that no recorder could have written.
 RunRecord parse_run_record(std::string_view text, std::string_view where);
 
 /// Writes the file completely or not at all. Throws kIo.
 void write_run_record(const std::filesystem::path& path, const RunRecord& record);
-/// `path` may be the folder that holds it. Throws kIo and kBadFormat.
+/// `path` is the file or the folder that contains it. Throws kIo and kBadFormat.
 RunRecord read_run_record(const std::filesystem::path& path);
 
 }  // namespace isochron::observe

@@ -1,4 +1,4 @@
-// Tables, in one form for the console and the page.
+// A table that can be shown on the console and on a page.
 #pragma once
 
 #include <string>

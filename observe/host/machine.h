@@ -21,12 +21,12 @@ struct MachineDescription {
   int usable_cores = 0;              // cores that this process may run on (affinity)
   std::optional<double> core_quota;  // cgroup CPU limit, in cores
   int64_t memory_bytes = 0;
-  std::optional<int64_t> memory_limit_bytes;  // cgroup limit where it is below memory_bytes
+  std::optional<int64_t> memory_limit_bytes;  // cgroup limit, if it is below memory_bytes
   std::string transparent_huge_pages;         // "always", "madvise", "never"; empty: unknown
   std::string governor;                       // frequency governor; empty: unknown (virtual machines)
   std::string kernel;
   bool virtual_machine = false;
-  std::vector<std::string> isa;  // those present of the flags that matter to kernels
+  std::vector<std::string> isa;  // CPU flags that matter to kernels, if present
 };
 MachineDescription describe_machine();
 /// "AMD EPYC, 2 cores, 8.0 GB, avx2 avx512f": one line.
@@ -44,16 +44,16 @@ struct SensorReading {
   int64_t voluntary_switches = 0;
   int64_t involuntary_switches = 0;
   int64_t own_waits = 0;      // how often the recording thread gave up its core to wait
-  int64_t read_bytes = 0;     // from files and pipes, less what the sensors read themselves
+  int64_t read_bytes = 0;     // from files and pipes, without the sensors' own reads
   int64_t written_bytes = 0;  // to files, pipes, terminals and, by some libraries, to the network
   int64_t stored_bytes = 0;   // to files on storage, in whole pages
 
-  // The slow group; kUnknownReading if the system doesn't report a value.
+  // The slow group. A value that the system doesn't report is kUnknownReading.
   int64_t heap_bytes = kUnknownReading;         // level: handed out by malloc
-  int64_t heap_free_bytes = kUnknownReading;    // level: kept by malloc, free
+  int64_t heap_free_bytes = kUnknownReading;    // level: free memory that malloc keeps
   int64_t swap_bytes = kUnknownReading;         // level
   int64_t stolen_ns = 0;                        // CPU time the hypervisor gave to others, over all cores
-  int64_t throttled_ns = kUnknownReading;       // the quota was used up; mean over the cores that share it
+  int64_t throttled_ns = kUnknownReading;       // CPU quota used up; mean over the cores that share it
   int64_t thermal_throttles = kUnknownReading;  // of core 0
   int64_t clock_khz = kUnknownReading;          // level: of core 0
 
@@ -61,10 +61,10 @@ struct SensorReading {
   int64_t device_in_use_bytes = kUnknownReading;    // level
   int64_t device_reserved_bytes = kUnknownReading;  // level
   int64_t device_retries = kUnknownReading;       // requests that succeeded after free memory was given back
-  int64_t pinned_bytes = kUnknownReading;         // level: of the host, page-locked for a device
+  int64_t pinned_bytes = kUnknownReading;         // level: host memory that is page-locked for a device
   int64_t device_clock_khz = kUnknownReading;     // level
   int64_t device_temperature = kUnknownReading;   // level: degrees Celsius
-  int64_t device_throttled_ns = kUnknownReading;  // below its clocks, by temperature or power limit
+  int64_t device_throttled_ns = kUnknownReading;  // time below its clocks because of temperature or power
 };
 
 /// The source from which a recorder reads the machine (RecorderOptions::sensors). Replace `Sensors` with
@@ -75,15 +75,15 @@ class SensorSource {
   virtual ~SensorSource() = default;
   /// Sets everything but the slow group.
   virtual void read(SensorReading& reading) = 0;
-  /// Sets the slow group, which may take long: the heap is walked through block by block, and the system
-  /// takes 10 to 100 us for its own statistics.
+  /// Sets the slow group. This may take long: it walks through the heap block by block, and the system takes
+  /// 10 to 100 us for its own statistics.
   virtual void read_slow(SensorReading& reading) = 0;
-  /// The total time in ns since its start that the recording thread waited for a core while it was ready to
-  /// run. After `watch_team`, includes the waits of the other threads of the team: a step whose kernels share
-  /// their work waits for each of them. 0 if the system doesn't report it.
+  /// The total time in ns that the recording thread, since its start, was ready to run but waited for a core.
+  /// After `watch_team(true)`, includes the waits of the team's other threads, because a step whose kernels
+  /// run on all of them waits for each. 0 if the system doesn't report it.
   virtual int64_t waited_ns() = 0;
   virtual void watch_team(bool team) = 0;
-  /// The time to use for the reference kernel instead of running it.
+  /// A time to use for the reference kernel instead of running it; a simulated machine returns one.
   virtual std::optional<double> reference_ns() { return std::nullopt; }
 };
 
@@ -112,7 +112,7 @@ class Sensors final : public SensorSource {
   int stat_ = -1;
   int io_ = -1;
   std::array<int, kSlowFiles> slow_{};  // in the order of SlowFile (machine.cc)
-  std::vector<int> schedules_;          // this thread's, and one slot for each other thread of the team
+  std::vector<int> schedules_;          // this thread's file, and a slot for each other thread of the team
   size_t watched_ = 1;
   int64_t quota_cores_ = 1;
 };
@@ -122,20 +122,20 @@ class Sensors final : public SensorSource {
 bool take_subnormal_note();
 
 /// A fixed piece of work that keeps a core's execution units busy: independent multiplies and adds over 1 KB.
-/// It slows down with the clock and, above all, when another hardware thread uses the core, which virtual
-/// machines don't report and a dependent chain of operations hardly shows. Takes about 1 us on a core of
-/// 2023.
+/// It slows down with the clock and, above all, when another hardware thread uses the core. Virtual machines
+/// don't report the latter, and a chain of dependent operations would hardly show it. Takes about 1 us on a
+/// core of 2023.
 ///
 /// On a team, all threads also run it at the same time, in rounds: after a barrier, each works on the data
-/// that its neighbor has just written. This shows when the host moves a machine's cores apart: a cache line
-/// of the other core then takes 350 ns instead of 45, and a step whose kernels share their work takes up to
-/// twice as long, although each core alone is as fast as before.
+/// that its neighbor has just written. This shows when the host moves a virtual machine's cores apart:
+/// fetching a cache line from another core then takes 350 ns instead of 45, and a step that runs on several
+/// threads takes up to twice as long, although each core alone is as fast as before.
 class ReferenceKernel {
  public:
-  /// Can run on one thread, and on all compute_threads() that exist at construction.
+  /// Prepares the kernel for one thread and for the compute_threads() that exist at construction.
   ReferenceKernel();
-  /// Runs on one thread, like a new kernel, or also on the team, unless its threads arrive too late to meet:
-  /// because they sleep between two loops, or because other programs have their cores. Resets the lowest
+  /// Selects one thread (the default) or the team. The team is not used if its threads arrive too late at the
+  /// barrier, because they sleep between loops or because other programs have their cores. Resets the lowest
   /// levels. Doesn't allocate.
   void use_team(bool team);
   int threads() const { return threads_; }
@@ -144,7 +144,7 @@ class ReferenceKernel {
   /// lowest, if that ratio is above 1.5. Returns at most `kMostTimes` times the quiet duration, since an
   /// interruption says nothing about speed.
   double time_ns();
-  /// The lowest level seen on one thread: the smallest median of five timings.
+  /// The lowest level seen on one thread. A level is the median of five timings.
   double quiet_ns() const { return alone_.lowest; }
   size_t bytes() const { return sizeof(*this) + work_.capacity() * sizeof(Work); }
 
@@ -153,7 +153,7 @@ class ReferenceKernel {
   static constexpr int kSweeps = 32;
   static constexpr int kRounds = 4;  // of a team
   static constexpr double kMostTimes = 4;
-  static constexpr double kApart = 1.5;  // a team's timing beyond its lowest: more than the clock's wandering
+  static constexpr double kApart = 1.5;  // times the lowest: more than the clock can explain
   using Block = std::array<float, kElems>;
   struct alignas(64) Work {
     Block data;
@@ -181,19 +181,20 @@ class ReferenceKernel {
 int64_t open_file_handles();
 
 namespace internal {
-/// Stolen time in ns from the text of /proc/stat whose ticks last `tick_ns`; 0 when it has no such field.
+/// Stolen time in ns from the text of /proc/stat, for ticks of `tick_ns`; 0 if the text has no such field.
 int64_t parse_stolen_ns(std::string_view text, int64_t tick_ns);
 /// Resident pages from the text of /proc/self/statm; 0 when malformed.
 int64_t parse_resident_pages(std::string_view text);
-/// The lowest memory limit of this process's control group and those above it. Arguments: as of core_quota.
+/// The lowest memory limit of this process's control group and the groups above it. The arguments are those
+/// of core_quota.
 std::optional<int64_t> memory_limit(const std::filesystem::path& groups = "/sys/fs/cgroup",
                                     const std::filesystem::path& own = "/proc/self/cgroup");
-/// How many cores stop together when a quota is used up: the whole cores that it amounts to, as long as no
-/// more are in use; all usable ones where the quota isn't known. The system adds up the time over these
+/// How many cores stop when a quota is used up. This is the quota rounded up to whole cores, but at most the
+/// usable cores, and all of them if the quota is unknown. The system adds up the throttled time of these
 /// cores.
 int64_t quota_cores(std::optional<double> quota, int usable);
-/// The number after `name` in a text of lines "name number", as in /proc/self/io ("rchar: ") or a control
-/// group's cpu.stat ("throttled_usec "); empty when there is none.
+/// The number after `name` in a text of lines "name number", such as /proc/self/io ("rchar: ") or a control
+/// group's cpu.stat ("throttled_usec "); nullopt if there is none.
 std::optional<int64_t> parse_named(std::string_view text, std::string_view name);
 }  // namespace internal
 

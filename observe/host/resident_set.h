@@ -16,9 +16,9 @@ namespace isochron::observe {
 /// on `memory`.
 struct OwnMemory {
   int64_t planned = 0;   // plans' arenas, in use
-  int64_t in_use = 0;    // all that is handed out, arenas included
+  int64_t in_use = 0;    // all memory in use, including arenas
   int64_t reserved = 0;  // held from the system
-  int64_t mapped = 0;    // part of `reserved`: in separate mappings, which are resident; the rest is malloc's
+  int64_t mapped = 0;    // part of `reserved` in separate, resident mappings; the rest comes from malloc
 };
 
 /// Resident bytes; each byte is counted once.
@@ -39,8 +39,8 @@ struct ResidentSet {
   bool operator==(const ResidentSet&) const = default;
 };
 
-/// The parts of a ResidentSet in order, without `total`: the name in JSON, the text for people, and the
-/// member.
+/// A part of a ResidentSet: its name in JSON, its description for people, and the member. resident_parts()
+/// returns all parts except `total`, in order.
 struct ResidentPart {
   std::string_view name;
   std::string_view words;

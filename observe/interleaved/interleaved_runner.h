@@ -1,6 +1,6 @@
-// Runs a loop and its twin in interleaved turns of about 3 ms. Length and order are random, so that nothing
-// periodic favors either. Their first threads run on the same core, with the same neighbors, and their other
-// threads off it. ab_comparison.h explains the purpose.
+// Runs a loop and its twin in interleaved turns of about 3 ms. The length and order of turns are random, so
+// that nothing periodic favors either. The first threads of both run on the same core, with the same
+// neighbors, and their other threads on other cores. ab_comparison.h explains the purpose.
 #pragma once
 
 #include <cstdint>
@@ -13,21 +13,21 @@
 
 namespace isochron::observe {
 
-/// The maximum time for the pairs of turns, each time that the loop and its twin take them.
+/// The maximum time of one comparison, in which the loop and its twin take pairs of turns.
 inline constexpr double kBesideTwinSeconds = 2;
 
 /// Plans the turns and decides when there are enough: when they distinguish a change of 1.5 % from none, when
-/// `seconds` have passed and there are kLeastTurnPairs, or when hundreds of turns were in vain.
+/// `seconds` have passed and there are kLeastTurnPairs, or when nothing was timed in hundreds of turns.
 class InterleavedTurns {
  public:
   explicit InterleavedTurns(double seconds, uint64_t seed = 1);
 
   struct Turn {
-    double seconds = 0;      // of either
+    double seconds = 0;      // of each of the two
     bool loop_first = true;  // else its twin
-    int core = -1;           // the core to which both first threads move before; -1: they stay where they are
+    int core = -1;           // both first threads move to this core before the turn; -1: they stay
   };
-  /// The next one; false: no more.
+  /// Sets `turn` to the next turn; false if there are enough.
   bool next(const std::vector<TurnPair>& pairs, Turn& turn);
   const std::vector<int>& cores() const { return cores_; }
 
@@ -39,12 +39,12 @@ class InterleavedTurns {
   size_t turns_ = 0;
 };
 
-/// Gives both their turns and adds the times to `pairs`. Ends early if either of them ends.
+/// Runs the turns of both workers and adds the times to `pairs`. Returns early if one of the workers ends.
 void run_interleaved(Worker& loop, Worker& twin, double seconds, std::vector<TurnPair>& pairs);
 
-/// For a loop that runs in this process. The loop calls `next` after each of its iterations. The twin's turns
-/// run within these calls, and `running_ns` doesn't count their time. The two take turns before the run and
-/// again shortly before its end, unless the rest of the run would then be too short to be judged.
+/// Compares a loop in this process with its twin. The loop calls `next` after each of its iterations. The
+/// twin's turns run within these calls, and `running_ns` doesn't count their time. The two take turns before
+/// the run, and again shortly before its end unless the run would then be too short to be judged.
 class BesideTwin {
  public:
   /// `twin` does the same work and reports the iterations of its turns with Turns::add.
@@ -52,13 +52,13 @@ class BesideTwin {
 
   enum class Mark {
     kNone,
-    kRunBegins,  // what was recorded so far is warm-up
-    kRunEnds,    // what comes is beside the twin
+    kRunBegins,  // everything recorded so far is warm-up
+    kRunEnds,    // the iterations that follow belong to the comparison
   };
-  /// Call it first when the loop is warm. `left`: the number of iterations to come. Rethrows errors of the
-  /// twin.
+  /// Must be called for the first time when the loop is warm. `left`: the number of iterations to come.
+  /// Rethrows the twin's errors.
   Mark next(int64_t duration_ns, int64_t left);
-  /// The turns of both; `after` is empty if the loop was too short.
+  /// The turns of the loop and its twin; `after` is empty if the loop was too short.
   const TwinTurns& turns() const { return turns_; }
 
  private:

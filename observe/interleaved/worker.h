@@ -1,6 +1,7 @@
-// Work that is done in a process of its own, one turn at a time, so that several processes can alternate on
-// one machine. Each has its own heap, counters, threads and files, is stopped between its turns (SIGSTOP, all
-// threads), and runs under the same machine conditions as the others. Its output is kept until it ends.
+// Runs work in a separate process, one turn at a time, so that several processes can alternate on one
+// machine. Each process has its own heap, counters, threads and files, is stopped with all its threads
+// between its turns (SIGSTOP), and meets the same machine conditions as the others. Its output is kept until
+// it ends.
 //
 // The caller must not have computed anything in parallel before: OpenMP's threads don't survive a fork.
 #pragma once
@@ -20,10 +21,11 @@
 
 namespace isochron::observe {
 
-/// Monotonic ns, except those in which this process stood still: between a worker's turns, and in StandStill.
+/// Monotonic time in ns, without the time in which this process stood still: between a worker's turns, and
+/// while a StandStill exists.
 int64_t running_ns();
 
-/// While an object exists, others have their turns and `running_ns` stands still.
+/// While an object exists, `running_ns` stands still, because other processes have their turns.
 class StandStill {
  public:
   StandStill();
@@ -39,7 +41,7 @@ class StandStill {
 class TurnLog {
  public:
   TurnLog() : durations_ns_(kMost) {}
-  /// The latest 4096 are kept.
+  /// Adds a duration. Only the latest 4096 are kept.
   void add(int64_t duration_ns) {
     durations_ns_[added_ % kMost] = static_cast<double>(duration_ns);
     ++added_;
@@ -55,8 +57,8 @@ class TurnLog {
   size_t added_ = 0;
 };
 
-/// The machine's own sensors. Of the whole machine's totals, only the increase between two readings within a
-/// turn counts: the rest may be due to others' turns.
+/// The machine's own sensors. Totals of the whole machine count only their increase between two readings
+/// within the same turn, because the rest may be due to other processes' turns.
 class TurnSensors final : public SensorSource {
  public:
   void read(SensorReading& reading) override { sensors_.read(reading); }
@@ -80,8 +82,9 @@ class Turns {
 
   /// Whether the present turn is over. Costs a reading of `running_ns`, unless the caller has one.
   bool over(int64_t now_ns) const { return now_ns >= until_ns_; }
-  /// Waits for the next turn; false: there is none, and the work must end. If asked, `snapshot` returns what
-  /// is known so far. It is called in a copy of the process, so that it has no effect on this one.
+  /// Waits for the next turn; false if there is none and the work must end. If the caller asks for it,
+  /// `snapshot` returns what is known so far. It runs in a copy of the process, so it has no effect on this
+  /// one.
   bool wait(const std::function<std::string()>& snapshot);
   /// Whether the present turn restarts the run: everything before was warm-up. True once for each such turn.
   bool take_anew() { return std::exchange(anew_, false); }
@@ -99,32 +102,32 @@ class Turns {
 /// Cores that this process may run on.
 std::vector<int> cores();
 /// Pins this process's first thread to `core`, and its other threads to the rest of `cores`, if there are
-/// more. With -1, all of them may run on any of `cores`.
+/// any. If `core` is -1, all threads may run on any of `cores`.
 void stay_on(int core, const std::vector<int>& cores);
 
 class Worker {
  public:
-  /// Its return value is the result. It starts with the first turn.
+  /// Starts with the first turn. Its return value is the result.
   using Work = std::function<std::string(Turns&)>;
   /// Forks. The new process starts without this one's free heap memory, so that memory it takes is visible.
   /// Throws kIo.
   explicit Worker(const Work& work);
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
-  /// Kills it where it hasn't ended.
+  /// Kills the process if it hasn't ended.
   ~Worker();
 
   /// Runs one turn. Returns the times of the iterations that were added (Turns::add), or nothing if the work
   /// has ended. `anew`: see Turns. Rethrows the work's error, as text; throws kIo if the process died.
   TurnTimes run(double seconds, bool anew = false);
-  /// Like the function of the same name, from the next turn on.
+  /// Like the function of the same name, for the worker's process; takes effect with its next turn.
   void stay_on(int core, const std::vector<int>& cores);
   bool ended() const { return ended_; }
   /// Whether the work has ended, or has called Turns::end_run.
   bool run_ended() const { return ended_ || run_ended_; }
-  /// What is known of the work so far; not once it has ended.
+  /// What is known so far (see Turns::wait). Must not be called once the work has ended.
   std::string snapshot();
-  /// Lets the work end if it hasn't yet; returns its result.
+  /// Tells the work to end if it hasn't yet, and returns its result.
   std::string finish();
   /// The output of the work so far.
   std::string printed() const;

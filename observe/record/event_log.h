@@ -1,5 +1,5 @@
-// The rare events of a run: traces, checkpoints, growth of a pool, retries, notices. Collects, in bounded
-// memory, the events that all layers emit (core/telemetry/event.h).
+// Collects, in bounded memory, the rare events that all layers emit (core/telemetry/event.h): traces,
+// checkpoints, growth of a pool, retries, notices.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ inline constexpr int kEventKinds = 8;
 /// All events of a kind.
 struct EventTotals {
   int64_t count = 0;
-  int64_t total_ns = 0;  // their total duration, as far as it is known
+  int64_t total_ns = 0;  // the sum of the known durations
   int64_t longest_ns = 0;
 };
 

@@ -1,5 +1,5 @@
-// How long the work of every rank took, over a run of any length, in fixed memory. If several ranks train
-// together, each waits for the slowest, so the time of an iteration doesn't show which rank is slow.
+// Records, in fixed memory, how long each rank's work takes over a run of any length. If several ranks train
+// together, each waits for the slowest, so the iteration time doesn't show which rank is slow.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace isochron::observe {
 /// The times of one rank in one update, or their sums over several updates.
 struct RankTimes {
   int64_t work_ns = 0;   // without waiting for other ranks
-  int64_t input_ns = 0;  // part of it: waiting for input
+  int64_t input_ns = 0;  // the part of it spent waiting for input
 
   void add(const RankTimes& other) {
     work_ns += other.work_ns;
@@ -20,16 +20,16 @@ struct RankTimes {
   }
 };
 
-/// Some updates, one after another.
+/// The times of consecutive updates.
 struct RankWindow {
   int64_t first_iteration = 0;  // of the run
   int64_t last_iteration = 0;
   int64_t updates = 0;
   int64_t longest_ns = 0;        // sum over the updates of the work of the slowest rank
-  int64_t communication_ns = 0;  // of the recording rank: waiting that isn't for another rank's work
+  int64_t communication_ns = 0;  // of the recording rank: waiting, except for other ranks' work
   std::vector<RankTimes> ranks = {};
 
-  /// Adds the window that follows this one and has as many ranks.
+  /// Adds the next window, which must have the same number of ranks.
   void add(const RankWindow& newer);
 };
 
@@ -37,11 +37,11 @@ struct RankWindow {
 /// them.
 struct RankDescription {
   std::string host;
-  int64_t waited_ns = 0;     // for a core that others had
+  int64_t waited_ns = 0;     // for a core that other programs had
   int64_t throttled_ns = 0;  // by the control group's quota
   int64_t stolen_ns = 0;     // by the hypervisor, over all cores
-  /// The time that its data take to reach another rank in an exchange of gradients, and the time that another
-  /// rank's data take to reach it. Each is the lower median over the other ranks.
+  /// How long its data take to reach another rank in an exchange of gradients, and how long another rank's
+  /// data take to reach it. Each is the lower median over the other ranks.
   int64_t sent_in_ns = -1;
   int64_t received_in_ns = -1;
 };
@@ -53,11 +53,12 @@ struct RankData {
   std::vector<RankWindow> windows;
 };
 
-/// Windows of updates. When all are used, neighbors are merged, and new windows are twice as long.
+/// A series of windows. When all windows are used, neighbors are merged, and new windows become twice as
+/// long.
 class RankSeries {
  public:
   static constexpr size_t kMaxWindows = 128;
-  /// Has no ranks.
+  /// A series without ranks.
   RankSeries() = default;
   /// Allocates all the memory that it will need.
   RankSeries(int own, int ranks);
@@ -66,7 +67,7 @@ class RankSeries {
   int ranks() const { return ranks_; }
   void add(int64_t iteration, std::span<const RankTimes> times, int64_t communication_ns);
   void clear();
-  /// The closed windows; if there is none, the open one.
+  /// The closed windows, or the open one if no window is closed yet.
   std::vector<RankWindow> windows() const;
   size_t bytes() const;
 
@@ -76,7 +77,7 @@ class RankSeries {
   int own_ = 0;
   int ranks_ = 0;
   int64_t length_ = 1;
-  size_t used_ = 0;  // the last of them is open
+  size_t used_ = 0;  // the last one is open
   std::vector<RankWindow> windows_;
 };
 

@@ -11,11 +11,11 @@
 //   }
 //   RunReport report = make_report(recorder, "my loop");   // report.h
 //
-// A timed iteration costs two reads of the clock, two more for each scope, and some ten ns. If that is more
-// than `timing_share` of the time, only a random sample of the iterations is timed, and the others cost a few
-// ns each. Quantiles and means are then those of the sample; counts and allocations are those of all
-// iterations. `overhead()` returns the recorder's own cost and the share of timed iterations. Used by one
-// thread.
+// A timed iteration costs two reads of the clock, two more for each scope, and some ten ns. If that exceeds
+// `timing_share` of the time, only a random sample of the iterations is timed, and the others cost a few ns
+// each. Quantiles and means are then those of the sample; counts and allocations always cover all iterations.
+// `overhead()` returns the recorder's own cost and the share of timed iterations. A recorder must be used by
+// one thread only.
 #pragma once
 
 #include <array>
@@ -34,7 +34,7 @@
 
 namespace isochron::observe {
 
-/// A number of the caller's that is sampled with the others: bytes in use, items cached, file handles.
+/// A number of the caller's that is sampled too, such as bytes in use, cached items or file handles.
 struct Gauge {
   std::string name;
   int64_t (*read)(void* context) = nullptr;  // must not allocate
@@ -48,11 +48,11 @@ struct RecorderOptions {
   int64_t sample_interval_ns = 5'000'000;  // doubles whenever the samples are full
   bool reference_kernel = true;            // time the fixed kernel between iterations
   // Upper limits, as shares of the time.
-  double timing_share = 0.0011;     // timing iterations; twice that at first; 0: every iteration is timed
+  double timing_share = 0.0011;     // timing iterations; twice that at first; 0: all are timed
   double reference_share = 0.0008;  // the reference kernel, in (0, 1]
   double sampling_share = 0.0008;   // samples of the process, in (0, 1]; slow sensors get half of this
-  int64_t (*heap_allocations)() = nullptr;     // ever made by this project; read with the clock
-  int64_t (*library_allocations)() = nullptr;  // ever made inside libraries' calls; sampled
+  int64_t (*heap_allocations)() = nullptr;     // total made by this project; read with the clock
+  int64_t (*library_allocations)() = nullptr;  // total made inside libraries' calls; sampled
   std::vector<Gauge> gauges = {};              // at most kMaxGauges
   int64_t (*clock)() = now_ns;                 // monotonic ns; a simulated one makes a run exact
   SensorSource* sensors = nullptr;             // must outlive the recorder; null: the machine's own
@@ -62,8 +62,8 @@ struct Spike {
   int64_t iteration = 0;
   int64_t duration_ns = 0;
   int64_t usual_ns = 0;
-  Phase owner = Phase::kUnexplained;  // the phase most above its usual
-  const char* label = nullptr;        // of its longest labelled scope in that iteration
+  Phase owner = Phase::kUnexplained;  // the phase that exceeds its usual time most
+  const char* label = nullptr;        // of the owner's longest labelled scope in that iteration
 };
 
 /// Everything sampled at one moment between two iterations.
@@ -75,8 +75,8 @@ struct Sample {
   SensorReading sensors;
   int64_t heap_allocations = 0;
   int64_t library_allocations = 0;
-  int64_t event_bytes = 0;    // of the bytes written: those of event files
-  int64_t slow_readings = 0;  // so far, of the sensors that take long: others hold the last one
+  int64_t event_bytes = 0;    // bytes written to event files
+  int64_t slow_readings = 0;  // so far, of the slow sensors; other samples repeat the latest values
   std::array<int64_t, kMaxGauges> gauges{};
 };
 
@@ -95,10 +95,10 @@ struct InspectedIterations {
   int64_t gained_elsewhere_bytes = 0;               // by other threads
 };
 
-/// Labels of spikes. If several apply, the first in this order is used: the iteration traced a plan; another
-/// thread wrote weights at the same time, which takes a core from the step; the iteration ran a different
-/// plan than the previous one; it took 1 MiB or more from the system and kept it (a pool that grew); it wrote
-/// weights itself, outside the checkpoint phase.
+/// Labels of spikes. If several apply, the first one in this order is used: the iteration traced a plan;
+/// another thread wrote weights at the same time, which takes a core from the step; the iteration ran a
+/// different plan than the one before; it took 1 MiB or more from the system and kept it, as when a pool
+/// grows; it wrote weights itself, outside the checkpoint phase.
 inline constexpr const char* kTracedLabel = "a plan traced";
 inline constexpr const char* kOtherPlanLabel = "another plan";
 inline constexpr const char* kTookMemoryLabel = "memory taken from the system";
@@ -126,9 +126,9 @@ struct RunTotals {
   std::array<int64_t, kPhaseCount> phase_ns{};  // inside iterations
   /// Between iterations, including samples. Time outside scopes counts only after a timed iteration.
   std::array<int64_t, kPhaseCount> between_phase_ns{};
-  int64_t heap_allocations = 0;         // inside iterations, without those of the next line
+  int64_t heap_allocations = 0;         // inside iterations, without heap_allocations_beside
   int64_t heap_allocations_beside = 0;  // in phases callbacks, checkpoint and log
-  int64_t allocating_iterations = 0;    // iterations that made any
+  int64_t allocating_iterations = 0;    // iterations with any heap allocations
   int64_t spikes = 0;
   int64_t spike_excess_ns = 0;  // time of spikes beyond the usual duration
   std::array<int64_t, kPhaseCount> spikes_by_owner{};
@@ -147,7 +147,8 @@ class Recorder {
   /// range, no clock).
   explicit Recorder(RecorderOptions options = {});
 
-  /// `step_class` >= 0 tells apart steps that differ by design: plan, accumulation phase.
+  /// `step_class` >= 0 distinguishes steps that differ by design, for example in their plan or accumulation
+  /// phase.
   void begin_iteration(int step_class = 0) {
     class_ = step_class < last_class_ ? step_class : last_class_;
     phase_ = Phase::kUnexplained;
@@ -173,8 +174,8 @@ class Recorder {
   }
   /// Whether the present iteration is timed; between iterations, whether the latest one was.
   bool timed() const { return timed_; }
-  /// Moves `ns` of the present iteration's time from phase `from` to phase `to`; at most the time of its
-  /// closed scopes in `from`.
+  /// Moves `ns` of the present iteration's time from phase `from` to phase `to`, but at most the time that
+  /// closed scopes have spent in `from`.
   void reassign(Phase from, Phase to, int64_t ns) {
     if (!inside_ || !timed_) return;
     int64_t& taken = phase_ns_[static_cast<size_t>(from)];
@@ -183,30 +184,32 @@ class Recorder {
     phase_ns_[static_cast<size_t>(to)] += ns;
   }
 
-  /// If several ranks train together: `own` is this rank's number. Allocates, so call it before the loop.
+  /// For several ranks that train together; `own` is this rank's number. Allocates, so call it before the
+  /// loop.
   void join_ranks(int own, int ranks) { rank_series_ = RankSeries(own, ranks); }
-  /// Call it after an update: the times of each rank for it, and the time that this rank waited for
-  /// communication.
+  /// Call it after each update, with the times that each rank took for it and the time that this rank waited
+  /// for communication.
   void add_ranks(std::span<const RankTimes> times, int64_t communication_ns) {
     rank_series_.add(totals_.iterations, times, communication_ns);
   }
   const RankSeries& rank_series() const { return rank_series_; }
-  /// Sets the descriptions of all ranks for the report, once the ranks have exchanged them; empty before.
+  /// Sets the descriptions of all ranks for the report, once the ranks have exchanged them. They are empty
+  /// before that.
   void describe_ranks(std::vector<RankDescription> ranks) { rank_descriptions_ = std::move(ranks); }
   const std::vector<RankDescription>& rank_descriptions() const { return rank_descriptions_; }
   /// This rank's own description, for the time since `seal`.
   RankDescription describe_rank() const;
 
-  /// Ends warm-up: only totals are kept of what was recorded so far; windows, histogram, spikes and samples
+  /// Ends warm-up. Of the data recorded so far, only totals are kept; windows, histogram, spikes and samples
   /// start again. Call it between iterations, once the plan is sealed and the queues are full.
   void seal();
-  /// What another process needs to continue recording this run: the windows and totals of its sealed part.
-  /// Readable only by the same build on the same machine. Reuses the memory of `memory`, whose content is
-  /// replaced.
+  /// The windows and totals of the sealed part of the run, from which another process can continue recording
+  /// it. Only the same build on the same machine can read them. Reuses the memory of `memory` and replaces
+  /// its content.
   std::string baseline(std::string memory = {}) const;
-  /// Like `seal`, and continues from the baseline of an earlier process, so that its windows belong to the
-  /// run and a restart doesn't hide a drift. Throws kBadFormat for anything but a baseline of this build;
-  /// nothing changes then.
+  /// Like `seal`, but continues from the baseline of an earlier process: that process's windows become part
+  /// of the run, so a restart doesn't hide a drift. Throws kBadFormat, without changing anything, for
+  /// anything but a baseline of this build.
   void seal_and_continue(std::string_view baseline);
 
   const RunTotals& totals() const { return totals_; }
@@ -214,8 +217,8 @@ class Recorder {
   std::vector<int> classes() const;
   /// Closed windows of a class, oldest first.
   const WindowSeries& windows(int step_class) const { return windows_.at(static_cast<size_t>(step_class)); }
-  /// Quantile of all recorded durations, in ns, with an error of at most 0.2 %; 0 before the first iteration.
-  /// Throws kOutOfRange unless `fraction` is in [0, 1].
+  /// The quantile of all recorded durations, in ns, with an error of at most 0.2 %. It is 0 before the first
+  /// iteration. Throws kOutOfRange unless `fraction` is in [0, 1].
   double duration_quantile(double fraction) const;
 
   const std::vector<Sample>& samples() const { return samples_; }
@@ -226,9 +229,9 @@ class Recorder {
   const std::vector<Spike>& largest_spikes() const { return largest_spikes_; }
 
   const InspectedIterations& inspected() const { return inspected_; }
-  /// The newest iterations that traced a plan when the one before didn't, oldest first.
+  /// The newest iterations that traced a plan although the iteration before didn't, oldest first.
   std::vector<int64_t> tracings() const;
-  /// How many files the process had noted (core/files/written_files.h) when this run began.
+  /// How many written files the process had noted (core/files/written_files.h) when this run began.
   int64_t files_before() const { return files_before_; }
   /// The time in ns that samples and the reference kernel would have taken without interruptions.
   double undisturbed_sampling_ns() const {
@@ -273,7 +276,7 @@ class Recorder {
     }
     phase_ = outer;
   }
-  /// Scopes between iterations are always timed: they are few, and long.
+  /// Scopes between iterations are always timed, because they are few and long.
   bool reads_clock() const { return timed_ || !inside_; }
   void charge(int64_t now) {
     if (marked_)
@@ -316,10 +319,10 @@ class Recorder {
   int class_ = 0;
   bool inside_ = false;
   bool timed_ = true;
-  bool marked_ = false;       // `mark_ns_` is when the present phase began
-  int64_t untimed_left_ = 0;  // iterations until the next that is timed
+  bool marked_ = false;       // whether `mark_ns_` holds the beginning of the present phase
+  int64_t untimed_left_ = 0;  // untimed iterations until the next timed one
   int64_t timed_here_ = 0;    // iterations timed since `seal` by this process
-  int64_t scopes_ = 0;        // entered in them
+  int64_t scopes_ = 0;        // scopes entered in them
   uint64_t random_ = 1;
   Phase phase_ = Phase::kUnexplained;
   int64_t begin_ns_ = 0;
@@ -342,12 +345,12 @@ class Recorder {
   std::vector<Spike> largest_spikes_;
   EventLog events_;
   int64_t made_ns_ = now_ns();
-  std::unique_ptr<Sensors> own_sensors_;  // where none are given
+  std::unique_ptr<Sensors> own_sensors_;  // if the options don't give any
   SensorSource& sensors_;
   SensorReading reading_;  // the latest
   int64_t next_slow_ns_ = 0, slow_readings_ = 0;
   int64_t waited_ns_ = 0, waited_at_ns_ = 0;     // at the latest look
-  bool look_due_ = false, looking_ = false;      // at the next timed iteration, at the present one
+  bool look_due_ = false, looking_ = false;      // the next timed iteration; the present one
   int64_t bytes_mark_ = 0, own_bytes_mark_ = 0;  // while looking
   InspectedIterations inspected_;
   bool traced_ = false;  // in the latest iteration
@@ -355,17 +358,17 @@ class Recorder {
   std::vector<int64_t> tracings_;
   int64_t tracings_ever_ = 0;
   int64_t files_before_ = 0;
-  std::vector<int64_t> looked_at_ns_;  // each class's total then
+  std::vector<int64_t> looked_at_ns_;  // total time of each class at that reading
   ReferenceKernel reference_kernel_;
-  bool reference_chosen_ = false;  // on the team, if the first iterations have used it
+  bool reference_chosen_ = false;  // whether to use the team, which the first iterations decide
   int64_t parallel_loops_ = 0;     // before these
-  double reference_ns_ = 0;        // what its timings took
+  double reference_ns_ = 0;        // total cost of its timings
   int64_t references_ = 0;
   double iteration_cost_ns_ = 0, scope_cost_ns_ = 0, untimed_cost_ns_ = 0;
-  double played_quiet_ns_ = 0;  // the lowest of a played reference kernel
+  double played_quiet_ns_ = 0;  // the lowest time of a simulated reference kernel
   double sampling_ns_ = 0;
-  /// Of samples, of slow sensors, of reference kernels: the cheapest, and the sum of costs that are no more
-  /// than a few times that.
+  /// The cost of samples, slow sensors or the reference kernel: the cheapest one, and the sum, in which each
+  /// counts at most a few times the cheapest.
   struct Cost {
     int64_t cheapest_ns = INT64_MAX;
     double sum_ns = 0;
@@ -376,8 +379,8 @@ class Recorder {
   Cost sample_cost_, slow_cost_, reference_cost_;
 };
 
-/// Counts the time of a scope as `phase`, without the time of scopes inside it. `label` names the owner of a
-/// spike, e.g. "collection"; the string must outlive the recorder.
+/// Charges the time of a scope, without scopes inside it, to `phase`. `label` names the owner of a spike,
+/// such as "collection"; the string must outlive the recorder.
 class [[nodiscard]] PhaseScope {
  public:
   PhaseScope(Recorder& recorder, Phase phase, const char* label = nullptr)

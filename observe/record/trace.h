@@ -1,5 +1,5 @@
-// A recording of what threads did (core/telemetry/trace.h), written for Perfetto (ui.perfetto.dev) and
-// Chromium (chrome://tracing): Trace Event Format, JSON, one object; docs/export.md has the schema.
+// Records what threads do (core/telemetry/trace.h) and writes it for Perfetto (ui.perfetto.dev) and Chromium
+// (chrome://tracing), as one JSON object in the Trace Event Format. docs/export.md has the schema.
 //
 //   TraceRecorder recorder;
 //   recorder.start();
@@ -22,7 +22,7 @@
 namespace isochron::observe {
 
 struct TraceOptions {
-  /// The number of newest spans and counters that are kept per thread, 32 bytes each.
+  /// How many of the newest spans and counters are kept per thread, 32 bytes each.
   size_t events_per_thread = size_t{1} << 16;
 };
 
@@ -43,7 +43,7 @@ class TraceRecorder {
   /// recording.
   void sample_memory();
 
-  /// What each thread did. Throws kInvalidArgument while recording, as `write`.
+  /// What each thread did. Like `write`, throws kInvalidArgument while recording.
   std::vector<TracedThread> threads() const { return buffer_.threads(); }
   /// Writes the file. Throws kIo.
   void write(const std::filesystem::path& path) const;

@@ -1,6 +1,6 @@
-// Log-linear histogram of durations in the manner of HdrHistogram (Tene): every octave is cut into
-// `kSubBuckets` equal buckets, so a value is known to 1 / kSubBuckets of itself (0.2 %; half of that at the
-// bucket's middle). Recording is one shift and one increment; memory is fixed.
+// Log-linear histogram of durations in the manner of HdrHistogram (Tene): every octave is divided into
+// `kSubBuckets` equal buckets, so the relative error of a value is at most 1 / kSubBuckets (0.2 %; half of
+// that for the bucket's middle). Recording a value takes one shift and one increment. The memory is fixed.
 #pragma once
 
 #include <algorithm>
@@ -70,7 +70,7 @@ class LogHistogram {
     for (; next < n; ++next) results[next] = Value{0};
   }
 
-  /// Calls `visit(lower_edge, upper_edge, count)` for every bucket that holds anything, ascending.
+  /// Calls `visit(lower_edge, upper_edge, count)` for every non-empty bucket, in ascending order.
   template <typename Visit>
   void for_each(Visit visit) const {
     for (int bucket = first_; bucket <= last_; ++bucket) {

@@ -1,5 +1,5 @@
-// Estimates by how much the level of a series of windows changed over a run, and how precisely this is known.
-// flatness.h builds on this and compares the change with a bound.
+// Estimates how much the level of a series of windows changed over a run, with an interval. flatness.h uses
+// this and compares the change with a bound.
 #pragma once
 
 #include <array>
@@ -32,7 +32,8 @@ struct WindowLevels {
 };
 
 struct LevelChangeOptions {
-  /// The confidence of two one-sided tests of each statistic, and of all statistics of all series together.
+  /// `confidence`: of two one-sided tests of each statistic. `joint_confidence`: of all statistics of all
+  /// series together.
   double confidence = 0.95;
   double joint_confidence = 0.99;
   int replicates = 299;
@@ -40,32 +41,32 @@ struct LevelChangeOptions {
   bool corrected = false;  // a step may be left over from the correction for the machine's speed
 };
 
-/// A level that is left for a while, after which the level changes in the opposite direction.
+/// A stretch in which the level differs from before, and after which it changes in the opposite direction.
 struct Excursion {
   size_t begin = 0, end = 0;  // points
-  double change = 0;          // from the level before, relative to it
+  double change = 0;          // relative to the level before
 };
 
 /// The changes of one track, relative to the level of its first tenth.
 struct LevelChange {
   Track track = Track::kMedians;
   Statistics changes{};
-  Statistics half_widths{};            // of the interval of each by itself, see `confidence`
-  Statistics joint_half_widths{};      // of those that hold together
-  std::optional<Excursion> excursion;  // if that is the level's shape
-  std::optional<Statistic> shape;      // the statistic whose shape the level has; none: constant
+  Statistics half_widths{};            // of each statistic's own interval, at `confidence`
+  Statistics joint_half_widths{};      // of the joint intervals, at `joint_confidence`
+  std::optional<Excursion> excursion;  // if the level has this shape
+  std::optional<Statistic> shape;      // the statistic that corresponds to the level's shape; none: constant
   double baseline = 1;                 // the first tenth's level, in the series' unit
   double wander = 0;                   // standard deviation around the shape, relative
   double independent = 0;              // effective sample size, in points
-  size_t change_point = 0;             // of the points
+  size_t change_point = 0;             // index of a point
 };
 
-/// The changes of the medians or of the trimmed means, whichever are known better, and of the means if given.
-/// Periodic parts and long iterations are removed first (recurring.h); the windows are grouped to about 64
-/// points. Standard errors come from a circular block bootstrap of the residuals around the simplest shape
-/// that explains the points (constant, line, step, ramp, three levels or monotone curve), widened for their
-/// dependence. Intervals are Student's, with as many degrees of freedom as there are independent points.
-/// Needs 4 windows.
+/// The changes of the medians or the trimmed means, whichever are known more precisely, and of the means if
+/// given. Periodic parts and long iterations are removed first (recurring.h); the windows are grouped into
+/// about 64 points. Standard errors come from a circular block bootstrap of the residuals around the simplest
+/// shape that explains the points (constant, line, step, ramp, three levels or monotone curve), widened for
+/// their dependence. The intervals are Student's, with as many degrees of freedom as there are independent
+/// points. Needs at least 4 windows.
 std::vector<LevelChange> level_changes(const WindowLevels& levels, const LevelChangeOptions& options);
 
 /// The same statistics, with the same change point, for other values of the same windows.

@@ -1,6 +1,6 @@
 // Removes events that recur in a run by design (checkpoints, evaluations, garbage collections, epochs) from a
-// series of windows. They would look like noise to the verdict; what remains shows the level. flatness.h
-// builds on this.
+// series of windows. Such events would look like noise to the verdict, and the level shows without them.
+// flatness.h uses this.
 #pragma once
 
 #include <optional>
@@ -10,19 +10,19 @@
 namespace isochron::observe {
 
 /// The windows' means, with the time of long iterations spread evenly over the windows since the previous
-/// long iteration. It then doesn't matter how many of them a stretch of windows happens to hold; sums over
-/// the run hardly change. Iterations are long if they add to a window's mean, beyond its `typical` value, at
-/// least a third of what the windows' largest additions do. The `kStalls` largest additions are cut down to
-/// the next one, because a stall is no growth. Lengths must agree.
+/// long iteration. Then it doesn't matter how many long iterations a stretch of windows happens to contain;
+/// sums over the run hardly change. An addition is the amount by which a window's mean exceeds its `typical`
+/// value. A window contains long iterations if its addition is at least a third of the largest ones. The
+/// `kStalls` largest additions are reduced to the next one, because a stall is no growth. Lengths must agree.
 std::vector<double> with_long_iterations_spread(std::span<const double> typical,
                                                 std::span<const double> means);
 inline constexpr size_t kStalls = 5;
-/// Cuts the kStalls largest values down to the next one, if there are at least two others.
+/// Reduces the kStalls largest values to the next one, if there are at least two others.
 void cut_stalls(std::vector<double>& values);
 
 struct Season {
   double windows = 0;           // the period's length
-  double explained = 0;         // of the variance, adjusted for the bins
+  double explained = 0;         // share of the variance, adjusted for the number of bins
   std::vector<double> profile;  // deviation from the level in each part of the period, mean 0
 };
 /// The period that explains most of the variance around the trend, by phase dispersion minimization

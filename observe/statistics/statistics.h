@@ -1,8 +1,8 @@
 // The statistics behind the flatness verdict: robust levels and trends, tests for trend and for a change
 // point, and bootstrap intervals that respect autocorrelation. Plain functions on spans of finite doubles;
-// `flatness.h` combines them. All are deterministic: random draws come from Philox with a stated seed.
-// Everything here allocates and is meant for after the run, never for the step. Unless said otherwise an
-// empty span throws kInvalidArgument.
+// `flatness.h` combines them. All are deterministic: random draws come from Philox with a stated seed. All
+// functions allocate; they are meant for use after the run, not within steps. An empty span throws
+// kInvalidArgument unless stated otherwise.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +21,10 @@ double median(std::span<const double> values);
 /// Linear interpolation between order statistics (type 7 of Hyndman and Fan, "Sample Quantiles in Statistical
 /// Packages", The American Statistician 50, 1996). `fraction` in [0, 1], else kOutOfRange.
 double quantile(std::span<const double> values, double fraction);
-/// Mean without the smallest and the largest `part` < 0.5 of the values, rounded down to whole values. `part`
-/// outside [0, 0.5) throws kOutOfRange. A quarter gives Tukey's midmean.
+/// The mean without the smallest and the largest `part` of the values, each rounded down to whole values.
+/// Throws kOutOfRange for `part` outside [0, 0.5). A part of a quarter gives Tukey's midmean.
 double trimmed_mean(std::span<const double> values, double part);
-/// Ranks from 1, ties share their mean rank.
+/// Ranks, from 1. Ties get their mean rank.
 std::vector<double> ranks(std::span<const double> values);
 /// Autocorrelation at `lag` >= 0; 0 for a constant series.
 double autocorrelation(std::span<const double> values, int lag);
@@ -34,8 +34,9 @@ struct Line {
   double slope = 0;      // per index
   double intercept = 0;  // at index 0
 };
-/// Median of all pairwise slopes; up to 29 % of wild values leave it bounded. O(n^2) time and memory.
-/// Theil 1950; Sen, "Estimates of the Regression Coefficient Based on Kendall's Tau", JASA 63, 1968.
+/// The median of all pairwise slopes. It stays bounded if up to 29 % of the values are arbitrary. O(n^2) time
+/// and memory. Theil 1950; Sen, "Estimates of the Regression Coefficient Based on Kendall's Tau", JASA 63,
+/// 1968.
 Line theil_sen(std::span<const double> values);
 /// The slope alone; `scratch` is reused between calls.
 double theil_sen_slope(std::span<const double> values, std::vector<double>& scratch);
@@ -50,9 +51,10 @@ struct MannKendall {
   double p_value = 1;        // two-sided, after the correction
   double plain_p_value = 1;  // two-sided, as if the values were independent
 };
-/// Mann, "Nonparametric Tests Against Trend", Econometrica 13, 1945; the variance is corrected for ties and,
-/// by the ranks' significant autocorrelations, for dependence: Hamed and Rao, "A Modified Mann-Kendall Trend
-/// Test for Autocorrelated Data", J. Hydrology 204, 1998. Needs at least 4 values, else kInvalidArgument.
+/// Mann, "Nonparametric Tests Against Trend", Econometrica 13, 1945; the variance is corrected for ties and
+/// for dependence (by the significant autocorrelations of the ranks): Hamed and Rao, "A Modified Mann-Kendall
+/// Trend Test for Autocorrelated Data", J. Hydrology 204, 1998. Needs at least 4 values, else
+/// kInvalidArgument.
 MannKendall mann_kendall(std::span<const double> values);
 
 /// Where a level changes, if it does.
@@ -87,21 +89,21 @@ Interval bootstrap_interval(std::span<const double> values,
                             const std::function<double(std::span<const double>)>& statistic,
                             const BootstrapOptions& options = {});
 
-/// The distance from 0 within which Student's t of whole `degrees` >= 1 lies with probability `confidence` in
-/// (0, 1), else kInvalidArgument; to 1e-9 of itself. Abramowitz and Stegun, "Handbook of Mathematical
-/// Functions", 26.7.3 and 26.7.4.
+/// The two-sided quantile of Student's t distribution: |t| lies below it with probability `confidence`. The
+/// relative error is at most 1e-9. Throws kInvalidArgument unless `degrees` >= 1 and `confidence` is in (0,
+/// 1). Abramowitz and Stegun, "Handbook of Mathematical Functions", 26.7.3 and 26.7.4.
 double student_quantile(double confidence, int degrees);
 
 /// A period found in the iterations at which something happened.
 struct Period {
   int64_t length = 0;   // iterations
-  double share = 0;     // of the events, those that lie on it
-  double coverage = 0;  // of its beats between the first and the last event, those with an event
+  double share = 0;     // share of the events that lie on it
+  double coverage = 0;  // share of its beats, from the first to the last event, that have an event
 };
-/// The period that most of the ascending `iterations` share. The candidates are the gaps between near
-/// neighbors. The one with the largest share times coverage is accepted if both are at least a half, if 4 or
-/// more events lie on it, and if chance would give as many less than once in a thousand such searches.
-/// nullopt if there is none.
+/// The period of most of the ascending `iterations`; nullopt if there is none. The candidates are the gaps
+/// between near neighbors. The candidate with the largest share times coverage is accepted if both are at
+/// least a half, if 4 or more events lie on it, and if that many would occur by chance in less than one of a
+/// thousand such searches.
 std::optional<Period> find_period(std::span<const int64_t> iterations);
 
 }  // namespace isochron::observe

@@ -1,12 +1,12 @@
 // Windows of one class of steps: at most `kMaxWindows` for a run of any length. A window holds one iteration
-// at first; when all windows are used, neighbors merge pairwise and new windows become twice as long. Sits
-// between the recorder, which adds iterations, and the flatness verdict, which reads medians and means.
+// at first. When all windows are used, neighbors are merged in pairs, and new windows become twice as long.
+// The recorder adds iterations; the flatness verdict reads the windows' medians and means.
 //
-// A closed window keeps 64 quantiles of its durations, read off a histogram that is exact to 0.2 %. Merging
-// two sorts the 128 together and keeps the mean of each neighboring pair, so a merge moves the median by
-// less than 1/128 in rank, to either side alike. The error stays below the sampling error of the window's
-// median and shrinks with it: for skewed noise of 30 % the worst of all windows is off by 0.5 % after 2^18
-// iterations, 0.3 % after 2^21, 0.1 % after 2^24.
+// A closed window keeps 64 quantiles of its durations, taken from a histogram with an error of 0.2 %. Merging
+// two windows sorts their 128 quantiles and keeps the mean of each neighboring pair, so a merge moves the
+// median by less than 1/128 in rank, in either direction. The error stays below the sampling error of the
+// window's median and shrinks with it: for skewed noise of 30 % the worst of all windows is off by 0.5 %
+// after 2^18 iterations, 0.3 % after 2^21, 0.1 % after 2^24.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@
 
 namespace isochron::observe {
 
-/// What an iteration's time goes to. Time in no scope is unexplained.
+/// What an iteration's time is spent on. Time outside scopes is unexplained.
 enum class Phase : int {
   kDataWait,
   kHostToDevice,
@@ -29,7 +29,7 @@ enum class Phase : int {
   kCallbacks,
   kCheckpoint,
   kLog,
-  kCommunication,  // with other ranks, as far as it isn't hidden by computation
+  kCommunication,  // with other ranks, unless hidden by computation
   kRankWait,       // for ranks whose work takes longer
   kUnexplained,
   kCount
@@ -39,8 +39,8 @@ using PhaseTimes = std::array<int64_t, kPhaseCount>;  // ns
 /// "data_wait", "host_to_device", ...; used in tables, JSON and CSV.
 std::string_view phase_name(Phase phase);
 
-/// Timings of the reference kernel between iterations; sums, so that merging loses nothing. Its means need a
-/// `count` above 0.
+/// Timings of the reference kernel between iterations, as sums, so that merging loses nothing. The means
+/// require `count` > 0.
 struct ReferenceTimes {
   int64_t count = 0;
   int64_t disturbed = 0;  // timings above kDisturbedTiming times the quiet machine's
@@ -51,13 +51,14 @@ struct ReferenceTimes {
   void add(double ns, double quiet_ns);
   void add(const ReferenceTimes& other);
   double mean_ns() const { return total_ns / static_cast<double>(count); }
-  /// Mean of the disturbed timings if they are more than half, else of the others: approximately the median.
+  /// The mean of the disturbed timings if they are the majority, else of the others. This approximates the
+  /// median.
   double typical_ns() const;
 };
 
 /// The undisturbed iterations of a window: the reference kernel was undisturbed before and after them, and
-/// hardly any time in between was spent waiting for a core. Another program's work comes and goes within a
-/// window, and its effect on an iteration differs from loop to loop; these iterations are free of it.
+/// hardly any time in between was spent waiting for a core. Other programs run only for parts of a window,
+/// and their effect on an iteration differs from loop to loop. These iterations are free of it.
 struct QuietIterations {
   static constexpr int kQuantiles = 16;
   int64_t iterations = 0;
@@ -65,7 +66,7 @@ struct QuietIterations {
   std::array<float, kQuantiles> quantiles_ns{};  // at (i + 0.5) / 16, ascending
 
   void add(const QuietIterations& other);
-  /// Like those of Window; at least one iteration is required.
+  /// Like the functions of Window. Require at least one iteration.
   double median_ns() const;
   double mean_ns() const { return static_cast<double>(total_ns) / static_cast<double>(iterations); }
 };
@@ -75,7 +76,7 @@ struct Window {
   int64_t first_iteration = 0;  // of the run
   int64_t last_iteration = 0;
   int64_t iterations = 0;  // of this class, timed
-  int64_t passed = 0;      // of this class and between them, not timed
+  int64_t passed = 0;      // untimed, of this class, between them
   int64_t total_ns = 0;
   int64_t max_ns = 0;
   PhaseTimes phase_ns{};
@@ -84,8 +85,8 @@ struct Window {
   std::array<float, kQuantiles> quantiles_ns{};  // at (i + 0.5) / 64, ascending
   QuietIterations quiet;
 
-  /// Mean of the middle quarter of the durations: for a clock that ticks every 10 ns, the median of steps of
-  /// 400 ns would jump by 2.5 %.
+  /// The mean of the middle quarter of the durations. The median itself would jump by 2.5 % for steps of 400
+  /// ns and a clock that ticks every 10 ns.
   double median_ns() const;
   /// Without the shortest and the longest twentieth, but at least one iteration each.
   double trimmed_mean_ns() const;
@@ -102,11 +103,11 @@ struct Window {
 std::vector<double> window_medians(std::span<const Window> windows);
 std::vector<double> window_trimmed_means(std::span<const Window> windows);
 std::vector<double> window_means(std::span<const Window> windows);
-/// Typical and mean time of the reference kernel in each window; a window without a timing has its
+/// Typical and mean time of the reference kernel in each window. A window without a timing gets its
 /// neighbor's. Empty if the kernel was never timed.
 std::vector<double> window_reference_typical(std::span<const Window> windows);
 std::vector<double> window_reference_means(std::span<const Window> windows);
-/// Median and mean of each window's quiet iterations, 0 where it has none, and their share of its iterations.
+/// Median and mean of each window's quiet iterations (0 if it has none), and their share of its iterations.
 std::vector<double> window_quiet_medians(std::span<const Window> windows);
 std::vector<double> window_quiet_means(std::span<const Window> windows);
 std::vector<double> window_quiet_shares(std::span<const Window> windows);
@@ -133,8 +134,8 @@ class WindowSeries {
   /// An iteration that wasn't timed.
   void pass() { ++open_.passed; }
   void clear();
-  /// Continues from `windows` of `length` iterations each, at most kMaxWindows / 2 of them. Of their
-  /// durations only the quantiles are known.
+  /// Continues from at most kMaxWindows / 2 `windows` of `length` iterations each. Only the quantiles of
+  /// their durations are known.
   void restore(int64_t length, std::span<const Window> windows);
   /// The i-th closed window, or the i-th pair if there are more than kMaxWindows / 2.
   Window condensed(int64_t i) const;
@@ -144,9 +145,9 @@ class WindowSeries {
   /// True when the reference kernel is to be timed. Call it once after each `add`.
   bool reference_due() { return --until_reference_ <= 0; }
   /// Adds a timing. It shows whether the iterations since the previous timing were quiet; the first
-  /// `kMostPending` of them count for the window that is open now. Then decides when the next timing is due:
-  /// about `spacing_ns` later, as a number of iterations rather than a time, because medians and means count
-  /// iterations. `iteration_ns`: the time between two iterations of this class.
+  /// `kMostPending` of these are added to the window that is open now. The next timing is due about
+  /// `spacing_ns` later, counted in iterations rather than time, because medians and means weight iterations
+  /// equally. `iteration_ns`: the time between two iterations of this class.
   void add_reference(double ns, double quiet_ns, double spacing_ns, double iteration_ns);
   void add_waited(int64_t ns) {
     open_.waited_ns += ns;
@@ -159,12 +160,12 @@ class WindowSeries {
   /// All timed iterations, including those of the open window.
   int64_t iterations() const { return run_histogram_.count() + open_.iterations; }
   int64_t total_ns() const { return closed_total_ns_ + open_.total_ns; }
-  /// The same, where an iteration counts at most kMostTimes times the mean of those before it: a pause of
-  /// the program doesn't change by how much iterations are spaced afterwards.
+  /// The same, but each iteration counts at most kMostTimes times the mean of those before it, so that a
+  /// pause of the program doesn't affect how timings are spaced afterwards.
   double steady_ns() const { return steady_ns_; }
 
-  /// Median duration of the last windows, 0 until there are `kUsualWindows` of them, and the mean time of a
-  /// phase in these windows.
+  /// The median duration of the last `kUsualWindows` windows, and the mean time of a phase in them. 0 until
+  /// there are so many windows.
   static constexpr int kUsualWindows = 8;
   double usual_ns() const { return usual_ns_; }
   double usual_phase_ns(Phase phase) const { return usual_phase_ns_[static_cast<size_t>(phase)]; }
