@@ -72,11 +72,11 @@ Window take_window(std::string_view& bytes, int64_t length) {
 
 std::string Recorder::baseline(std::string bytes) const {
   bytes.clear();
-  reserve_resident(  // of one size, however long the run
+  reserve_resident(  // the size doesn't depend on the length of the run
       bytes,
       sizeof(Head) + windows_.size() * (sizeof(ClassHead) + WindowSeries::kMaxWindows / 2 * sizeof(Window)));
   Head head{.classes = options_.classes, .totals = totals_};
-  head.totals.warmup_iterations = head.totals.warmup_ns = 0;  // of this process
+  head.totals.warmup_iterations = head.totals.warmup_ns = 0;  // they belong to this process only
   append(bytes, head);
   for (const WindowSeries& series : windows_) {
     append(bytes, ClassHead{series.condensed_length(), series.condensed_count()});
@@ -116,7 +116,7 @@ void Recorder::seal_and_continue(std::string_view bytes) {
   totals_ = totals;
   // Samples from now on count iterations after those of the earlier process.
   for (Sample& sample : samples_) sample.iteration = totals_.iterations;
-  // The earlier process's time belongs to the time from the first begin to the last end.
+  // Elapsed time, from the first begin to the last end, includes the earlier process's time.
   if (totals_.timed_iterations > 0) run_begin_ns_ = options_.clock() - totals_.elapsed_ns;
 }
 

@@ -45,9 +45,9 @@ constexpr std::string_view kMoreSent = "communication that grows";
 constexpr std::string_view kExposed = "exposed communication";
 constexpr std::string_view kNetwork = "the network slowed";
 
-// A plan may choose kernels, which are noted on the disk. What grows in the program takes the memory that it
-// grows by: it is held by tensors and by the heap, is taken from the system page by page, and in the end
-// isn't there. And an input that is kept takes time where it is fetched.
+// The consequences of causes. Making a plan may time kernels and store the choices on disk, hence kLogs.
+// Anything that grows takes memory: tensors and the heap hold it, the system provides it page by page, and in
+// the end none is left. Keeping the input also takes time while it is fetched, hence kStarvation.
 constexpr std::string_view kOfUnbounded[] = {kHistory,     kLists,   kHeapFragments, kFaults,
                                              kAllocations, kRetries, kSwapping,      kStarvation};
 constexpr std::string_view kOfOpsAdded[] = {kHistory, kLists,    kHeapFragments, kFaults, kAllocations,
@@ -450,14 +450,14 @@ constexpr CauseRule kRules[] = {
 constexpr std::string_view kMemorySeries[] = {"rss_bytes",    "bytes_in_use", "bytes_reserved",
                                               "live_tensors", "tape_entries", "graph_nodes"};
 
-/// What rates and shares are told from: a shorter run is mostly its own beginning.
+/// The minimum length of a run for rates and shares: a shorter run is mostly its own beginning.
 constexpr double kLeastIterations = 64, kLeastSeconds = 0.3;
 
 unsigned symptoms_of(const Evidence& evidence) {
   unsigned symptoms = kAlways;
   if (evidence.holds("time.growing")) symptoms |= kTimeGrows;
   for (std::string_view series : kMemorySeries) {
-    // Memory that is taken only once, however late, is no growth.
+    // A level that rises only once, however late, isn't growth.
     const bool rises = evidence.get(fmt::format("{}.rise", series)).value_or(1) > 0;
     if (rises && evidence.holds(fmt::format("{}.growing", series))) symptoms |= kMemoryGrows;
   }
@@ -536,7 +536,7 @@ bool brings_along(std::string_view root, std::string_view other) {
 
 bool owns_spikes(std::string_view cause, Phase phase, SpikeWork work) {
   if (work == SpikeWork::kPlans) return cause == kPartialBatch || cause == kRetraced;
-  // What keeps growing makes the pool grow.
+  // A cause that makes memory grow also makes the pool grow.
   if (work == SpikeWork::kTookMemory) return brings_along(cause, kAllocations);
   return entry_of(cause).spikes_of == phase;
 }

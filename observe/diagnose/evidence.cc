@@ -17,7 +17,9 @@
 namespace isochron::observe {
 namespace {
 
-/// A level that rises in this many of seven steps, and by this much in total, certainly grows.
+/// If a run is too short for a verdict, a level grows if at least this share of the seven steps between
+/// eighths of the run go up, if it ends at more than kPlainly times its beginning, and if less than
+/// kMostInJumps of its gain came in jumps.
 constexpr double kSteadily = 6.0 / 7;
 constexpr double kPlainly = 1.2;
 constexpr double kMostInJumps = 0.75;
@@ -33,7 +35,8 @@ std::vector<double> phase_means(std::span<const Window> windows, size_t phase) {
   return means;
 }
 
-/// By how much each phase of all classes of steps together grows, each from its own first tenth to its last.
+/// Sets the share of each phase in the growth of step time: the growth from the first to the last tenth of
+/// each class, summed over all classes.
 void add_phase_growth(Evidence& evidence, const RunReport& report) {
   std::map<int, std::vector<Window>> classes;
   for (const WindowReport& one : report.windows) classes[one.step_class].push_back(one.window);
@@ -55,8 +58,8 @@ void add_phase_growth(Evidence& evidence, const RunReport& report) {
     evidence.set(fmt::format("phase.{}.growth_share", phase_name(static_cast<Phase>(p))), growth[p] / all);
 }
 
-/// The power of a growing level that time has followed from the first tenth to the last: 1 where one is
-/// proportional to the other.
+/// The exponent with which time has followed a growing level from the first tenth to the last: 1 if they are
+/// proportional.
 double exponent(const FlatnessVerdict& time, const FlatnessVerdict& level) {
   const double of_level = std::log(std::max(1.0, level.last_tenth) / std::max(1.0, level.first_tenth));
   const double of_time = std::log(time.last_tenth / std::max(1.0, time.first_tenth));
@@ -64,7 +67,7 @@ double exponent(const FlatnessVerdict& time, const FlatnessVerdict& level) {
 }
 
 constexpr size_t kLevels = 8;
-/// The medians of eight parts of a run.
+/// The medians of the eighths of a run.
 using Levels = std::array<double, kLevels>;
 
 /// nullopt if there are fewer than two values per part.
@@ -95,9 +98,9 @@ double rise(const Levels& levels) {
   return up / (kLevels - 1.0);
 }
 
-/// The share of a level's gain that comes from its eight largest rises. Something that is set up once, or
-/// kept for each of a few checkpoints, rises a few times; something that grows with the steps can rise at
-/// every sample. 1 if the level gains nothing.
+/// The share of a level's gain that comes from its eight largest rises. Data that are created once, or kept
+/// for each of a few checkpoints, make a level rise a few times. Data that grow with the steps can make it
+/// rise at every sample. 1 if the level gains nothing.
 double in_jumps(std::span<const double> values) {
   constexpr size_t kJumps = 8;
   std::vector<double> gains;
@@ -116,10 +119,10 @@ double in_jumps(std::span<const double> values) {
   return gained > 0 ? largest / gained : 1;
 }
 
-/// The values of a slow sensor, resampled as if it had always been read equally often. The more there is to
-/// inspect, the longer a reading takes and the longer its value is kept, so that late rises would look like
-/// jumps. A reading after a long gap is therefore replaced by several on a straight line; readings at the
-/// usual distance stay as they are.
+/// The values of a slow sensor, resampled as if it had been read at equal intervals. The more the sensor has
+/// to inspect, the longer a reading takes and the less often it is read, so late rises would look like jumps.
+/// A reading after a long gap is therefore replaced by several on a straight line; readings at the usual
+/// distance stay as they are.
 std::vector<double> evenly_read(const RunReport& report, const SeriesReport& series) {
   const std::vector<double>& values = series.values;
   const SeriesReport* const readings = report.find_series("slow_readings");
@@ -143,10 +146,10 @@ std::vector<double> evenly_read(const RunReport& report, const SeriesReport& ser
   return result;
 }
 
-/// How many of the newest jumps of a level are each about twice the one before: a growing list doubles its
-/// memory when it is full and then takes nothing for long, which is no steady rise. Jumps smaller than an
-/// eighth of the largest are ignored. 0 if the newest jump is so long ago that a list that still grows would
-/// have filled up again.
+/// How many of the newest jumps of a level are each about twice the one before. A growing list doubles its
+/// memory when it is full and then takes none for a long time, so the level doesn't rise steadily. Jumps
+/// smaller than an eighth of the largest are ignored. 0 if the newest jump is so long ago that a list that
+/// still grows would have been full again.
 int doublings(std::span<const double> values) {
   constexpr double kJump = 16384, kBeside = 8, kLeast = 1.1, kMost = 2.7, kStillGrows = 0.4;
   double largest = 0;
@@ -167,7 +170,7 @@ int doublings(std::span<const double> values) {
   return count == 0 ? 0 : count + 1;
 }
 
-/// By how much faster a total grows in the last third of the iterations than in the first.
+/// How many times as fast a total grows in the last third of the run as in the first.
 void add_speed_up(RunReport& report, const SeriesReport& series) {
   const size_t count = series.values.size();
   if (count < 6) return;
@@ -203,13 +206,13 @@ std::optional<double> usual_rate(const RunReport& report, size_t samples, const 
   return median(rates);
 }
 
-/// Sets the total gain of a series, and the share of it after the middle of the run.
+/// Sets the usual rates of a total, and the share of its gain after the middle of the run.
 void add_regularity(RunReport& report, const SeriesReport& series) {
   const double seconds = std::max(1e-9, report.seconds);
   const auto rate =
       usual_rate(report, series.values.size(), [&series](size_t i) { return series.values[i]; });
   if (!rate) return;
-  // Parts are of equal time, so that few slow iterations may make most of them.
+  // The parts have equal numbers of samples, so a few slow iterations may fill most of them.
   const double usual = std::min(*rate, series.per_iteration);
   report.evidence.set(joined(series.name, "usual_per_iteration"), usual);
   report.evidence.set(joined(series.name, "usual_per_second"),
@@ -228,16 +231,16 @@ void add_slack(Evidence& evidence, std::string name, std::string_view held, std:
   if (more_held > 0) evidence.set(std::move(name), 1 - more_used / more_held);
 }
 
-/// Where the run splits into a quick beginning and a slower rest, and how the two differ.
+/// The split of a run into a quick beginning and a slower rest.
 struct Beginning {
-  double times_slower = 1;    // the rest, by means of windows
-  double usually_slower = 1;  // by medians
+  double times_slower = 1;    // the rest divided by the beginning, for window means
+  double usually_slower = 1;  // the same for medians
   int64_t until = 0;          // iteration
 };
 
-/// Found by least squares over the means of windows, within the first half. Means are used because waiting
-/// for a full queue may be concentrated in few iterations, which medians don't show. Empty if the two halves
-/// of the rest differ by half or more, since then the beginning isn't the exception.
+/// Finds the split within the first half of the run by least squares over the windows' means. Medians
+/// wouldn't show waits for a full queue that are concentrated in few iterations. Returns nullopt if the two
+/// halves of the rest differ by half or more, since then the beginning isn't the exception.
 std::optional<Beginning> quick_beginning(std::span<const Window> windows) {
   constexpr size_t kLeastWindows = 16;
   constexpr double kLevel = 1.5;
@@ -246,7 +249,7 @@ std::optional<Beginning> quick_beginning(std::span<const Window> windows) {
   for (const Window& window : windows) means.push_back(window.mean_ns());
   const std::span<const double> all(means);
   size_t best = 0;
-  double most = 0;  // of the squares that the split takes away
+  double most = 0;  // the largest reduction of the sum of squares
   double before = 0;
   const double total = mean(all) * static_cast<double>(all.size());
   for (size_t k = 1; k <= all.size() / 2; ++k) {
@@ -270,7 +273,8 @@ std::optional<Beginning> quick_beginning(std::span<const Window> windows) {
                    windows[best].first_iteration};
 }
 
-/// A beginning that looks fast while a queue takes the work: once it is full, the loop waits.
+/// Sets the evidence of a beginning that looks fast because a queue accepts the work. Once the queue is full,
+/// the loop waits.
 void add_beginning(Evidence& evidence, const RunReport& report) {
   const auto beginning = quick_beginning(main_windows(report));
   if (!beginning) return;
@@ -294,7 +298,7 @@ void add_beginning(Evidence& evidence, const RunReport& report) {
   }
 }
 
-/// The share of `series`, a total of ns, in the time between two samples.
+/// The increase of `series`, a total of ns, between two samples, as a share of the time between them.
 double share_of_time(const RunReport& report, const SeriesReport& series, size_t begin, size_t end) {
   const double ns = series.values[end] - series.values[begin];
   const double iterations =
@@ -303,7 +307,7 @@ double share_of_time(const RunReport& report, const SeriesReport& series, size_t
   return iterations > 0 ? ns / (iterations * ns_an_iteration) : 0;
 }
 
-/// The machine's influence: its share of the time, and how much larger it is in the second half.
+/// Sets the share of the time that the machine took, and how much larger that share is in the second half.
 void add_machine(Evidence& evidence, const RunReport& report) {
   const double cores = std::max(1, report.machine.cores);
   const auto add = [&](const char* name, const char* series_name, double per) {
@@ -330,7 +334,7 @@ void add_machine(Evidence& evidence, const RunReport& report) {
   }
 }
 
-/// Saving owns the spikes even if the program gave it no phase.
+/// Spikes during which weights were saved belong to the checkpoint phase, even if the program didn't mark it.
 Phase owner_of(const SpikeReport& spikes) {
   const bool saving = spikes.label == kSavedLabel || spikes.label == kSavedBesideLabel;
   return saving ? Phase::kCheckpoint : spikes.owner;
@@ -341,7 +345,8 @@ SpikeWork work_of(const SpikeReport& spikes) {
   return spikes.label == kTookMemoryLabel ? SpikeWork::kTookMemory : SpikeWork::kOther;
 }
 
-/// The share of the time that the newest spikes of the reported owner took beyond the usual duration.
+/// The share of the time that the reported owner's spikes took beyond the usual duration, estimated from the
+/// newest spikes.
 double owners_share(const SpikeReport& spikes) {
   double all = 0, own = 0;
   for (const SpikeRecord& spike : spikes.recent) {
@@ -352,10 +357,10 @@ double owners_share(const SpikeReport& spikes) {
   return all > 0 ? spikes.time_share * own / all : 0;
 }
 
-/// Sets what was stored in files other than checkpoints and event files: logs. Written bytes include what
-/// goes to pipes and terminals and, over TCP, to other ranks, none of which stays; stored bytes include the
-/// rest of each file's last page. So the lesser counts. In records of runs from before event files were
-/// counted separately, they are included.
+/// Sets logs.*, the bytes stored in files other than checkpoints and event files. Written bytes include
+/// output to pipes and terminals and, over TCP, to other ranks, which isn't stored; stored bytes include the
+/// rest of each file's last page. Therefore the smaller of the two counts. Older records don't count event
+/// files separately, so their bytes are included.
 void add_logs(RunReport& report) {
   const SeriesReport* written = report.find_series("written_bytes");
   const SeriesReport* stored = report.find_series("stored_bytes");
@@ -392,7 +397,7 @@ void add_steady_wait(Evidence& evidence, std::span<const Window> windows) {
   evidence.set("phase.data_wait.steady_share", median(shares));
 }
 
-/// What is known of one series, and whether it grows.
+/// Sets the quantities of one series, including whether it grows.
 void add_series(RunReport& report, const SeriesReport& series, double seconds) {
   Evidence& evidence = report.evidence;
   evidence.set(joined(series.name, "per_iteration"), series.per_iteration);
@@ -411,7 +416,8 @@ void add_series(RunReport& report, const SeriesReport& series, double seconds) {
   const double jumps = in_jumps(evenly_read(report, series));
   evidence.set(joined(series.name, "rise"), steadily);
   evidence.set(joined(series.name, "in_jumps"), jumps);
-  // Memory that is in use only for a moment, such as a save in progress, is no gain.
+  // The medians of the first and last eighth ignore memory that is in use only for a moment, such as during a
+  // save.
   if (levels) evidence.set(joined(series.name, "gained"), levels->back() - levels->front());
   // A run that is too short for a verdict may still show clear growth.
   const bool plain = series.verdict->kind == Flatness::kInconclusive && steadily >= kSteadily &&
@@ -422,7 +428,7 @@ void add_series(RunReport& report, const SeriesReport& series, double seconds) {
     evidence.set(joined(series.name, "drives_time"), exponent(report.time, *series.verdict));
 }
 
-/// Memory that is held but not in use, disk and copies, from what add_series has set.
+/// Sets quantities of unused memory, disk use and copies, based on those that add_series has set.
 void add_memory(RunReport& report, double mean_ns) {
   Evidence& evidence = report.evidence;
   const auto known = [&](std::string_view name) { return evidence.get(name).value_or(0); };
@@ -467,7 +473,8 @@ void add_evidence(const Recorder& recorder, Evidence& evidence) {
                           inspected.gained_bytes[static_cast<size_t>(Phase::kHostToDevice)] +
                           inspected.gained_elsewhere_bytes;
     const double share = all > 0 ? static_cast<double>(input) / static_cast<double>(all) : 0;
-    // A batch that is created in one phase and freed in another is no gain of the first.
+    // A batch that is created in one phase and freed in another isn't a gain; then the phases' gains nearly
+    // cancel and the share is large.
     constexpr double kMostOfGain = 2.5;
     evidence.set("gained_bytes.input_share", share > kMostOfGain ? 0 : share);
   }
@@ -494,7 +501,7 @@ void add_evidence(const Recorder& recorder, Evidence& evidence) {
   add_files("weight_files", FileKind::kWeights);
   add_files("event_files", FileKind::kEvents);
   if (!recorder.samples().empty()) {
-    // Up to now: a number that isn't finite often ends the run.
+    // Uses the counter's current value, not the last sample's: a number that isn't finite often ends the run.
     const auto counter = static_cast<size_t>(Counter::kNotFinite);
     evidence.set("not_finite.met", static_cast<double>(counter_value(Counter::kNotFinite) -
                                                        recorder.samples().front().counters[counter]));

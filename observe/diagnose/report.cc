@@ -60,13 +60,13 @@ FlatnessVerdict judge_windows(const RunData& data) {
   return judge_classes(inputs, options);
 }
 
-/// The means of windows without stalls.
+/// The windows' means without stalls.
 std::vector<double> level_means(std::span<const Window> windows) {
   return with_long_iterations_spread(window_trimmed_means(windows), window_means(windows));
 }
 
-/// The mean time of an iteration in each of 64 parts of the run if every iteration took the mean of its
-/// class: what the shares of the classes alone change.
+/// For each of 64 parts of the run, the mean iteration time if every iteration took the mean time of its
+/// class. It changes only if the shares of the classes do.
 std::vector<double> means_by_shares(std::span<const ClassData> classes) {
   constexpr size_t kParts = 64;
   double begin = kInfinity, end = 0;
@@ -100,7 +100,7 @@ std::vector<double> means_by_shares(std::span<const ClassData> classes) {
   return means;
 }
 
-/// A run of several classes whose times are flat isn't flat if the slower ones become more.
+/// Even if each class is flat, the run isn't if slower classes become more frequent.
 void doubt_changing_shares(FlatnessVerdict& verdict, const RunData& data) {
   if (verdict.kind != Flatness::kFlat || data.classes.size() < 2) return;
   FlatnessOptions options = data.options.time;
@@ -122,7 +122,7 @@ std::vector<SeriesReport> judge_series(const RunData& data) {
   const std::vector<int64_t>& at = data.sample_iterations;
   const double iterations =
       static_cast<double>(at.empty() ? 1 : std::max<int64_t>(1, at.back() - at.front()));
-  // The samples are this process's: a resumed run's time is mostly that of earlier ones.
+  // Samples cover only this process, while a resumed run's time includes earlier processes.
   const double share =
       std::min(1.0, iterations / static_cast<double>(std::max<int64_t>(1, data.totals.iterations)));
   const auto judge = [&](const std::vector<double>& values, const FlatnessOptions& levels) {
@@ -160,8 +160,8 @@ std::vector<SeriesReport> judge_series(const RunData& data) {
   return result;
 }
 
-/// The usual gap between events, if nearly all gaps are about equal: a pool's chunk may last for 404 or 405
-/// iterations, while `find_period` requires an exact period. nullopt for fewer than six events.
+/// The usual gap between events, if nearly all gaps are about equal. `find_period` requires an exact period,
+/// but a pool's chunk, for example, may last for 404 or 405 iterations. nullopt for fewer than six events.
 std::optional<Period> nearly_even(std::span<const int64_t> iterations) {
   constexpr size_t kLeast = 6;
   constexpr double kShortest = 50, kTolerance = 0.02, kShare = 0.8;
@@ -198,7 +198,7 @@ SpikeReport summarize_spikes(const RunData& data) {
   const auto costliest = std::max_element(groups.begin(), groups.end(), [](const auto& a, const auto& b) {
     return a.second.excess_ns < b.second.excess_ns;
   });
-  if (costliest == groups.end()) {  // all were in the process that the run goes on from
+  if (costliest == groups.end()) {  // all spikes were in the earlier process that this run continues
     const auto& excess = data.totals.spike_excess_by_owner_ns;
     const auto most_of = std::ranges::max_element(excess);
     if (*most_of > 0) report.owner = static_cast<Phase>(most_of - excess.begin());
@@ -223,8 +223,8 @@ SpikeReport summarize_spikes(const RunData& data) {
   return report;
 }
 
-/// The time that the run took beyond the time that it would have taken at the speed of the first tenth after
-/// the `warmup` windows.
+/// How much longer the run took than it would have at the speed of its first tenth after the `warmup`
+/// windows.
 double drift_seconds(const RunData& data, size_t warmup) {
   double ns = 0;
   for (const ClassData& one : data.classes) {
@@ -264,7 +264,7 @@ std::vector<Window> main_windows(const RunReport& report) {
 FlatnessVerdict judge_time(const RunData& data) {
   FlatnessVerdict verdict = judge_windows(data);
   doubt_changing_shares(verdict, data);
-  const bool counted = data.durations_only || verdict.iterations_to_decide == 0;  // the warm-up
+  const bool counted = data.durations_only || verdict.iterations_to_decide == 0;  // warm-up included
   verdict.iterations_to_decide += counted ? 0 : data.totals.warmup_iterations;
   const bool long_enough =
       static_cast<double>(data.totals.elapsed_ns) * 1e-9 >= data.options.time.min_seconds;

@@ -21,7 +21,8 @@ std::vector<SpikeRecord> records_of(const std::vector<Spike>& spikes) {
 }
 
 thread_local int64_t t_simulated_ns = 0;
-// If more iterations than this would have to be given together, the input is a mistake, not a measurement.
+// If the durations are so short that more iterations than this would have to be summed, their unit is
+// probably wrong.
 constexpr double kMostTogether = 1e9;
 
 }  // namespace
@@ -30,7 +31,7 @@ RunData run_data(const Recorder& recorder, std::string name, ReportOptions optio
   const RunTotals& totals = recorder.totals();
   require(totals.iterations > 0, ErrorCode::kInvalidArgument, "run_data", "'{}' has recorded no iteration",
           name);
-  const auto capped = [&](double fraction) {  // a quantile inside the largest one's bucket must not exceed it
+  const auto capped = [&](double fraction) {  // an interpolated quantile must not exceed the largest duration
     return std::clamp(recorder.duration_quantile(fraction), static_cast<double>(totals.min_ns),
                       static_cast<double>(totals.max_ns));
   };
@@ -100,7 +101,7 @@ RunData run_data(std::span<const double> durations_ns, std::string name, int64_t
   data.events = {};
   data.machine = {};
   data.overhead = {};
-  data.p50_ns = typical;                 // the histogram's is the lower one of two middle values
+  data.p50_ns = typical;                 // the histogram would return the lower of two middle values
   for (ClassData& one : data.classes) {  // positions count all durations
     for (Window& window : one.windows) {
       window.first_iteration += warmup;

@@ -12,18 +12,20 @@
 namespace isochron::observe {
 namespace {
 
-/// The share of an update that others must wait for a rank in a window for it to count as slow there.
+/// A rank counts as slow in a window if the others wait for it for more than this share of the time.
 constexpr double kLeastExcess = 0.05;
-/// The least share of the time that a rank must wait for cores, beyond the other ranks, to count as slow: on
-/// one machine, identical ranks differ by up to 0.13; a busy program on the core of one makes it 0.84.
+/// A rank counts as slow if it waits for cores for at least this share of the time more than the other ranks.
+/// On one machine, identical ranks differed by up to 0.13; a busy program on the core of one rank made it
+/// 0.84.
 constexpr double kLeastCoreWait = 0.25;
-constexpr double kWorthTelling = 0.1;  // of what makes a rank slow
-/// How much longer than others' its messages must take for the link of a rank to be slow.
+constexpr double kWorthTelling = 0.1;  // a reason is mentioned if it explains at least this share
+/// A rank's link counts as slow if its messages take this many times as long as others', and longer by at
+/// least kLeastLinkExcessNs.
 constexpr double kSlowLink = 2;
 constexpr double kLeastLinkExcessNs = 300'000;
 
-/// Merges neighboring windows, so that at most kParts remain: a program that shares a rank's core runs for
-/// milliseconds at a time, which affects one update but not the next.
+/// Merges neighboring windows until at most kParts remain. A program that shares a rank's core runs for
+/// milliseconds at a time, so it affects one update but not the next.
 std::vector<RankWindow> in_parts(std::span<const RankWindow> windows) {
   constexpr size_t kParts = 16;
   std::vector<RankWindow> parts;
@@ -47,7 +49,7 @@ double median_of_others(size_t rank, size_t ranks, const Value& value) {
   return median(others);
 }
 
-/// How much longer a rank's work took in a window than the others', per update.
+/// How much longer the rank's work took than the others' median, per update of the window.
 double excess_ns(const RankWindow& window, size_t rank) {
   const double others = median_of_others(
       rank, window.ranks.size(), [&](size_t r) { return static_cast<double>(window.ranks[r].work_ns); });
@@ -78,7 +80,7 @@ double total(std::span<const RankWindow> windows, int64_t RankWindow::*number) {
   return sum;
 }
 
-/// How much more the machine delayed a rank during the run than it delayed the others, in ns.
+/// How much longer the machine delayed a rank during the run than the others' median, in ns.
 double more_of(const RankData& data, size_t rank, int64_t RankDescription::*reading) {
   const auto known = [&](size_t r) {
     return static_cast<double>(std::max<int64_t>(0, data.ranks[r].*reading));
@@ -86,7 +88,7 @@ double more_of(const RankData& data, size_t rank, int64_t RankDescription::*read
   return known(rank) - median_of_others(rank, data.ranks.size(), known);
 }
 
-/// Sets the shares of the excess by cause.
+/// Sets the shares of the extra work time by reason.
 void account(Straggler& straggler, const RankData& data, std::span<const RankWindow> windows) {
   const auto rank = static_cast<size_t>(straggler.rank);
   double excess = 0, input = 0;
@@ -105,7 +107,8 @@ void account(Straggler& straggler, const RankData& data, std::span<const RankWin
   straggler.waited_share = more_of(data, rank, &RankDescription::waited_ns) / whole;
 }
 
-/// Finds a rank that waits for cores more than the others, by more than the slowest rank's excess of work.
+/// Looks for a rank that waits for cores longer than the others, by more than the slowest rank's extra work
+/// time.
 void look_at_cores(Straggler& straggler, const RankData& data) {
   const double time =
       total(data.windows, &RankWindow::longest_ns) + total(data.windows, &RankWindow::communication_ns);
@@ -124,8 +127,8 @@ void look_at_cores(Straggler& straggler, const RankData& data) {
   }
 }
 
-/// Looks for a rank whose messages take longer than the others', so that all ranks wait. The share is the
-/// part of the exposed communication (not hidden by computation) by which they take longer.
+/// Looks for a rank whose messages take longer than the others', so that all ranks wait for them. Its share
+/// is the part of the exposed communication (not hidden by computation) that is due to the longer times.
 void look_at_links(Straggler& straggler, const RankData& data) {
   if (data.ranks.size() < 3) return;
   const double communication_ns = total(data.windows, &RankWindow::communication_ns);

@@ -17,13 +17,13 @@ namespace {
 
 /// The durations of each kernel in the calls of one function.
 struct Tally {
-  std::vector<int64_t> between_ns;                               // of each call, what lies in no kernel
+  std::vector<int64_t> between_ns;                               // of each call, the time outside kernels
   std::unordered_map<uint32_t, std::vector<int64_t>> durations;  // by name
   int64_t steps() const { return static_cast<int64_t>(between_ns.size()); }
 };
 
-/// Kernels end before the call that they belong to, so they lie in front of it. Where older events were
-/// overwritten, the first call may lack some and is left out.
+/// A kernel ends before the call that contains it, so its event precedes the call's. If older events were
+/// overwritten, the first call may lack some of its kernels and is left out.
 void add_duration(const TracedThread& thread, std::string_view function, Tally& tally) {
   std::vector<const TraceEvent*> kernels;  // since the last call
   bool whole = thread.overwritten == 0;
@@ -35,7 +35,7 @@ void add_duration(const TracedThread& thread, std::string_view function, Tally& 
     if (name.name == function && whole) {
       int64_t between_ns = event.duration_ns;
       for (const TraceEvent* kernel : kernels) {
-        if (kernel->start_ns < event.start_ns) continue;  // of a recording begun within an earlier call
+        if (kernel->start_ns < event.start_ns) continue;  // of an earlier, partly recorded call
         tally.durations[kernel->name].push_back(kernel->duration_ns);
         between_ns -= kernel->duration_ns;
       }
@@ -88,12 +88,12 @@ std::vector<OpTotal> totals_by_op(const KernelTable& table) {
   return sorted;
 }
 
-/// A dash where the op's row counts none.
+/// A dash if the op's row doesn't count this.
 std::string rate(double per_call, double ns) {
   return per_call > 0 && ns > 0 ? fmt::format("{:.1f}", per_call / ns) : "-";
 }
 
-/// What the kernels behind the first `rows` take together.
+/// The total of all kernels after the first `rows`.
 OpTotal rest_of(const KernelTable& table, size_t rows) {
   OpTotal rest;
   for (size_t i = rows; i < table.rows.size(); ++i) {

@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// One line of a table: its words, its unit, and what each moment has there.
+/// One line of a table: its name, its unit, and its value at each moment.
 struct Entry {
   std::string what;
   MemoryChange::Unit unit;
@@ -23,7 +23,8 @@ struct Entry {
   std::vector<int64_t> blocks = {};  // of a tag
 };
 
-/// In order of first appearance, the value of each moment (0 where it has none) under each name.
+/// Adds a line for each name, in order of first appearance, with its value at each moment (0 if a moment
+/// doesn't have the name).
 template <typename Entries, typename Name, typename Value>
 void add_lines(std::vector<Entry>& lines, std::span<const MemoryMoment> moments, MemoryChange::Unit unit,
                const std::string& prefix, const Entries& entries, const Name& name, const Value& value) {
@@ -96,10 +97,10 @@ std::string growth_text(const MemoryChange& change) {
                      bytes_amount(change.before, change.unit), bytes_amount(change.after, change.unit));
 }
 
-/// Taking a moment moves the heap by as much; tags and counts are exact.
+/// Taking a moment may change the heap by this much. Tags and counts are exact.
 constexpr int64_t kHeapNoiseBytes = 128 << 10;
 
-/// Those that grew.
+/// What grew from the first to the last moment.
 std::vector<MemoryChange> growth(std::span<const MemoryMoment> moments) {
   std::vector<MemoryChange> all = difference(moments.front(), moments.back());
   std::erase_if(all, [](const MemoryChange& change) {
@@ -135,7 +136,8 @@ std::string memory_table(std::span<const MemoryMoment> moments, const std::strin
   return text + "</table></div>\n";
 }
 
-/// At least 3:1 against white and nearly black, neighbors told apart.
+/// Colors with a contrast of at least 3:1 against white and against nearly black; neighbors are easy to
+/// distinguish.
 constexpr std::string_view kPartColors[] = {"#3987e5", "#2a9d5c", "#1497a8", "#d9730d", "#b59a1b", "#a05be0",
                                             "#c061cb", "#8d6e63", "#7a8794", "#5b7083", "#e0484d"};
 

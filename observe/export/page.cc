@@ -65,7 +65,7 @@ constexpr std::array<std::string_view, kPhaseCount> kPhaseColors = {
 /// The index of a window's quantile that is nearest to 95 %.
 constexpr size_t kNearlyAll = 60;
 
-/// A unit in which the times of a run have few digits, and its ns.
+/// A unit in which the times of a run have few digits, and its length in ns.
 std::pair<const char*, double> unit_of(const RunReport& report) {
   constexpr std::pair<const char*, double> kUnits[] = {{"h", 3600e9}, {"min", 60e9}, {"s", 1e9}, {"ms", 1e6}};
   for (const auto& unit : kUnits) {
@@ -142,7 +142,7 @@ Plot phases_plot(const RunReport& report) {
   std::vector<double> sums(windows.size(), 0.0);
   const double mean = std::max(1.0, report.duration_ns.mean);
   for (size_t p = 0; p < kPhaseCount; ++p) {
-    if (report.phase_ns[p] < 0.005 * mean) continue;  // a hair's breadth
+    if (report.phase_ns[p] < 0.005 * mean) continue;  // too thin to see
     PlotSeries series{.name = std::string(phase_name(static_cast<Phase>(p))),
                       .x = {},
                       .y = {},
@@ -155,9 +155,9 @@ Plot phases_plot(const RunReport& report) {
     }
     plot.series.push_back(std::move(series));
   }
-  if (plot.series.size() < 2) plot.series.clear();  // one color tells nothing
+  if (plot.series.size() < 2) plot.series.clear();  // a single phase tells nothing
   if (!plot.series.empty()) {
-    // From zero.
+    // The axis starts at zero.
     plot.series.push_back({.name = {}, .x = {plot.series[0].x.front()}, .y = {0}});
   }
   return plot;
@@ -222,7 +222,8 @@ size_t shown_spikes(const SpikeReport& spikes) {
   return iterations.size();
 }
 
-/// Whether no iteration at the beginning was a spike. Spikes are counted only once the usual time is known.
+/// Whether no iteration of the first windows was a spike. The recorder counts spikes only once the usual time
+/// is known.
 bool even_at_first(const RunReport& report) {
   constexpr size_t kUsualWindows = WindowSeries::kUsualWindows;
   std::map<int, std::vector<const Window*>> first;
@@ -249,10 +250,10 @@ std::string spikes_markup(const RunReport& report) {
     return fmt::format("<p>No {} took more than {} the usual time.</p>\n", report.unit, times);
   std::string text = fmt::format("<p>{} took more than {} the usual time, {:.1f} % of the time",
                                  count_text(spikes.count, report.unit), times, 100 * spikes.time_share);
-  if (!report.durations_only)  // of which no phases are known
+  if (!report.durations_only)  // its phases are unknown
     text += fmt::format("; most of that in <b>{}</b>", escape_markup(spikes.owner_name()));
   if (spikes.period) text += fmt::format(", every {} {}s", spikes.period->length, report.unit);
-  if (!spikes.largest.empty())  // else those of this process, which goes on with a run, are none
+  if (!spikes.largest.empty())  // empty if all spikes were in an earlier process of this run
     text += fmt::format(". The longest: {} at {} {}",
                         duration_text(static_cast<double>(spikes.largest.front().duration_ns)), report.unit,
                         spikes.largest.front().iteration);
@@ -278,7 +279,7 @@ Plot spike_plot(const RunReport& report) {
             .y_label = "ms",
             .log_y = true,
             .whole_x = true};
-  using Spikes = std::map<int64_t, const SpikeRecord*>;  // by iteration: the largest are often recent too
+  using Spikes = std::map<int64_t, const SpikeRecord*>;  // by iteration: a spike may be in both lists
   std::map<std::string, Spikes> by_owner;
   for (const auto* spikes : {&report.spikes.recent, &report.spikes.largest}) {
     for (const SpikeRecord& spike : *spikes) {
@@ -289,7 +290,7 @@ Plot spike_plot(const RunReport& report) {
     }
   }
   if (by_owner.empty() || report.iterations < 2) return plot;
-  constexpr size_t kMostOwners = 5;  // of a plot, the last of them "others"
+  constexpr size_t kMostOwners = 5;  // in a plot; the last one is "others"
   Spikes others;
   while (by_owner.size() + (others.empty() ? 0 : 1) > kMostOwners) {
     const auto least =
@@ -316,7 +317,7 @@ Plot spike_plot(const RunReport& report) {
   return plot;
 }
 
-/// The signatures for which captured functions were traced, next to the previous ones, and the cost.
+/// The signatures for which captured functions were traced, each next to the previous one, and the cost.
 std::string traces_markup(const RunReport& report) {
   const EventTotals& all = report.events.of(EventKind::kTrace);
   if (all.count == 0) return "";
@@ -422,7 +423,7 @@ std::string run_section(const RunReport& report) {
         "<p>The growth cost <b>{}</b> of this run, compared with the speed of its first tenth.</p>\n",
         duration_text(*report.drift_seconds * 1e9));
   }
-  if (!report.durations_only) text += causes_markup(report);  // its advice is for programs of Isochron
+  if (!report.durations_only) text += causes_markup(report);  // the advice is for programs that use Isochron
   if (const Plot plot = time_plot(report); !plot.series.empty()) text += html_figure(plot);
   text += spikes_markup(report);
   if (const Plot plot = spike_plot(report); !plot.series.empty()) text += html_figure(plot);

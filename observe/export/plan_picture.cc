@@ -18,7 +18,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr double kTextHeight = 12, kLine = 16, kLeft = 62, kRight = 12, kBottom = 42;
-/// At least 3:1 against white and nearly black, as in plots.
+/// Contrast of at least 3:1 against white and against nearly black, as in plots.
 constexpr std::array<std::string_view, PlanPicture::kMaxKinds> kKindColors = {
     "#3987e5", "#d9730d", "#2a9d5c", "#a05be0", "#e0484d", "#1497a8"};
 
@@ -45,7 +45,7 @@ void check(const PlanPicture& picture, const PlotSize& size) {
   }
 }
 
-/// From kernels and bytes to places.
+/// Maps kernels and bytes to coordinates of the drawing.
 struct Frame {
   double left, top, width, height;
   double kernels, bytes;
@@ -57,7 +57,7 @@ struct Frame {
 struct Shape {
   double x0, x1, y0, y1;  // y0 above y1
   int kind;
-  std::vector<const PictureBuffer*> buffers = {};  // more than one: drawn together
+  std::vector<const PictureBuffer*> buffers = {};  // more than one if they are merged
 };
 
 Shape shape_of(const PictureBuffer& buffer, const Frame& frame) {
@@ -130,7 +130,7 @@ std::string title_of(const PlanPicture& picture, const Shape& shape) {
 }
 
 std::string shape_markup(const PlanPicture& picture, const Shape& shape) {
-  constexpr double kOutlined = 3;  // an outline would cover what is thinner
+  constexpr double kOutlined = 3;  // an outline would cover thinner shapes
   const double width = std::max(shape.x1 - shape.x0, 1.0), height = std::max(shape.y1 - shape.y0, 1.0);
   const std::string_view look = shape.buffers.size() > 1              ? " many"
                                 : std::min(width, height) < kOutlined ? " thin"
@@ -141,8 +141,8 @@ std::string shape_markup(const PlanPicture& picture, const Shape& shape) {
       shape.x0, shape.y1 - height, width, height, shape.kind, look, escape_markup(title_of(picture, shape)));
 }
 
-/// The line of live bytes. It has at most one step per unit of the drawing, at the maximum over the kernels
-/// of that unit.
+/// The line of live bytes. It has at most one step per unit of the drawing, which shows the maximum over that
+/// unit's kernels.
 std::string live_markup(const PlanPicture& picture, const Frame& frame) {
   std::vector<std::pair<int64_t, int64_t>> changes;  // when, by how much
   for (const PictureBuffer& buffer : picture.buffers) {
@@ -176,7 +176,7 @@ std::string text_markup(double x, double y, std::string_view anchor, const std::
                      escape_markup(text));
 }
 
-/// "2.5 MB": in the unit of the whole.
+/// "2.5 MB": `bytes` in the unit that fits `whole_bytes`.
 std::string tick_text(double bytes, int64_t whole_bytes) {
   constexpr std::pair<double, std::string_view> kUnits[] = {{1e9, "GB"}, {1e6, "MB"}, {1e3, "KB"}, {1, "B"}};
   for (const auto& [size, unit] : kUnits) {
@@ -206,7 +206,7 @@ std::string axes_markup(const PlanPicture& picture, const Frame& frame) {
   return text;
 }
 
-/// Arena, bound and fullest kernel.
+/// Marks for the arena, the lower bound and the kernel at the peak.
 std::string marks_markup(const PlanPicture& picture, const Frame& frame) {
   const double right = frame.left + frame.width,
                peak = frame.x(picture.peak_kernel) + 0.5 * frame.width / frame.kernels;
@@ -223,7 +223,8 @@ std::string marks_markup(const PlanPicture& picture, const Frame& frame) {
               "kernel at the peak: " + kernel_name(picture, picture.peak_kernel));
 }
 
-/// Kinds that are there, with their colors, in as many lines as they need; how far down they reach.
+/// The legend: the kinds that occur, with their colors, in as many lines as needed. Moves `y` to its last
+/// line.
 std::string legend_markup(const PlanPicture& picture, double width, double& y) {
   std::string text;
   double x = kLeft;
@@ -374,7 +375,7 @@ PlanPicture plan_from_json(std::string_view text, std::string_view where) {
                         .kinds = json.at("kinds").get<std::vector<std::string>>()};
     for (const Json& buffer : json.at("buffers")) {
       const auto number = [&](size_t place) { return count_of(buffer.at(place), "a buffer's number"); };
-      const int64_t kind = std::min<int64_t>(number(1), PlanPicture::kMaxKinds);  // which is none
+      const int64_t kind = std::min<int64_t>(number(1), PlanPicture::kMaxKinds);  // kMaxKinds: invalid
       picture.buffers.push_back({buffer.at(0).get<std::string>(), static_cast<int>(kind), number(2),
                                  number(3), number(4), number(5)});
     }

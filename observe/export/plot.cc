@@ -16,11 +16,11 @@ namespace isochron::observe {
 namespace {
 
 constexpr double kText = 12, kTitle = 14, kTitleLine = 18;  // heights
-/// Widths of a character in heights: the mean of a text; that of digits in the widest of usual fonts.
+/// Widths relative to the text height: of an average character, and of a digit in the widest common font.
 constexpr double kCharacter = 0.58, kDigit = 0.65;
 constexpr double kLeastArea = 0.5;  // of the height, for the plot itself
 constexpr double kLegendLine = 18, kSwatch = 18, kGap = 6;
-/// At least 3:1 against white and against nearly black.
+/// Contrast of at least 3:1 against white and against nearly black.
 constexpr std::array<const char*, 6> kColors = {"#3987e5", "#d9730d", "#2a9d5c",
                                                 "#a05be0", "#e0484d", "#1497a8"};
 
@@ -54,7 +54,7 @@ std::vector<std::string_view> title_lines(std::string_view title, double width) 
   return lines;
 }
 
-/// From numbers to places along one axis.
+/// Maps numbers to coordinates along one axis.
 struct Axis {
   bool logarithmic = false;
   Range range;
@@ -65,13 +65,13 @@ struct Axis {
   bool shows(double value) const { return std::isfinite(value) && (!logarithmic || value > 0); }
   double scale(double value) const { return logarithmic ? std::log10(value) : value; }
   double at(double value) const {
-    // Halved, so that the distance of the farthest numbers is finite as well.
+    // Halved so that the difference of the range's ends doesn't overflow.
     const double low = scale(range.low) / 2, high = scale(range.high) / 2;
     return begin + (end - begin) * ((scale(value) / 2 - low) / (high - low));
   }
 };
 
-/// A range with some width even around a single value, wider by `margin` of itself on both sides.
+/// Gives a range around a single value some width, and then widens it by `margin` of itself on both sides.
 void widen(Axis& axis, double margin) {
   Range& range = axis.range;
   if (axis.logarithmic) {
@@ -99,7 +99,7 @@ std::string short_text(double value) {
   return millions ? fmt::format("{:g}M", value / kMillion) : fmt::format("{:.6g}", value);
 }
 
-/// As many decimals as tell neighboring ticks apart.
+/// Labels with as many decimals as needed to distinguish neighboring ticks.
 std::vector<std::string> tick_labels(const std::vector<double>& ticks, bool logarithmic) {
   std::vector<std::string> labels;
   double largest = 0, step = std::numeric_limits<double>::infinity();
@@ -119,7 +119,7 @@ struct Spot {
   double x, y;
 };
 
-/// The line in pieces without gaps, thinned to the plot's columns.
+/// Splits the line at gaps into pieces, thinned to the plot's columns.
 std::vector<std::vector<Spot>> line_pieces(const PlotSeries& series, const Axis& x, const Axis& y) {
   std::vector<std::vector<Spot>> pieces;
   std::vector<Spot> column;  // spots of the present column, in order
@@ -181,7 +181,7 @@ class Drawing {
     text_ += legend_;
     draw_axes();
     for (const PlotMark& mark : plot_.marks) draw(mark);
-    if (plot_.filled) {  // the upper ones first, so that the lower ones cover what isn't theirs
+    if (plot_.filled) {  // the upper areas first, so that the lower ones cover their bottom parts
       for (size_t i = plot_.series.size(); i-- > 0;) fill(plot_.series[i], color(i));
     } else {
       for (size_t i = 0; i < plot_.series.size(); ++i) draw(plot_.series[i], color(i));
@@ -234,7 +234,7 @@ class Drawing {
     axis.labels = tick_labels(axis.ticks, axis.logarithmic);
   }
 
-  /// Entries side by side, in as many lines as they need. Returns where the next thing may begin.
+  /// Lays out the entries side by side in as many lines as needed. Returns the y coordinate below them.
   double lay_out_legend(double top) {
     double x = 0, y = top;
     bool any = false;

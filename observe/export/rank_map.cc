@@ -22,7 +22,7 @@ constexpr size_t kMostRanks = size_t{1} << 20;
 constexpr size_t kShownRanks = 16;  // in tables
 constexpr size_t kMappedRanks = 64;
 
-/// Mean of an update.
+/// Mean times of a rank per update.
 struct RankMean {
   size_t rank = 0;
   double work_ns = 0;
@@ -49,7 +49,7 @@ std::vector<RankMean> means_of(const RankData& data) {
   return means;
 }
 
-/// The first ranks, or of many those with most work.
+/// All ranks, or if there are more than `most`, those with the most work.
 std::vector<RankMean> shown(const RankData& data, size_t most) {
   std::vector<RankMean> means = means_of(data);
   if (means.size() <= most) return means;
@@ -65,7 +65,7 @@ std::string left_out(const RankData& data, size_t most) {
                      most);
 }
 
-/// Bluish below 1, orange above, full at half and at twice.
+/// Blue below 1 and orange above; fully opaque at a ratio of 1/2 or 2.
 std::string strength_color(double ratio) {
   const double strength = std::clamp(std::log2(std::max(ratio, 1e-9)), -1.0, 1.0);
   return fmt::format("fill=\"{}\" fill-opacity=\"{:.3f}\"", strength < 0 ? "#3987e5" : "#d9544f",

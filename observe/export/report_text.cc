@@ -49,7 +49,7 @@ Row time_row(const RunReport& report) {
 
 Row resource_row(const RunReport& report) {
   const SeriesReport* nodes = report.find_series("graph_nodes");
-  const SeriesReport* entries = report.find_series("tape_entries");  // a tape's are nodes, too
+  const SeriesReport* entries = report.find_series("tape_entries");  // a tape's entries are nodes too
   const double nodes_per_step = (nodes ? nodes->per_iteration : 0) + (entries ? entries->per_iteration : 0);
   return {report.name,
           fmt::format("{}", report.iterations),
@@ -168,7 +168,7 @@ Json environment_json(const MachineDescription& machine) {
 
 std::string duration_text(double ns) {
   if (ns < 0) return fmt::format("-{}", duration_text(-ns));
-  constexpr double kThousand = 999.5;  // from there three digits would round to 1.00e+03
+  constexpr double kThousand = 999.5;  // from here, three digits would give 1.00e+03
   if (ns < kThousand) return fmt::format("{:#.3g} ns", ns);
   if (ns < kThousand * 1e3) return fmt::format("{:#.3g} us", ns * 1e-3);
   if (ns < kThousand * 1e6) return fmt::format("{:#.3g} ms", ns * 1e-6);
@@ -234,9 +234,9 @@ std::string summary_text(std::span<const RunReport> reports) {
     }
     for (const SeriesReport& series : report.series) {
       if (!series.verdict || series.verdict->kind != Flatness::kGrowing) continue;
-      // What filled once and then stayed, however late, is no growth: the causes take it for none either.
+      // A level that rose once and then stayed, however late, isn't growth; the causes don't count it either.
       if (report.evidence.get(series.name + ".rise").value_or(1) <= 0) continue;
-      // Not in use, and less than a cause would need: what an allocator keeps while it warms up.
+      // Free memory that an allocator keeps while it warms up; a cause would need more than this.
       if (series.name == "heap_free_bytes" &&
           report.evidence.get("heap_free_bytes.gained").value_or(4e6) < 4e6)
         continue;

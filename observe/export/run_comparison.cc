@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kLeastWindows = 16;
 
-/// The windows of most of the steps after warm-up.
+/// The main class's windows after warm-up.
 std::vector<Window> judged_windows(const RunReport& report) {
   std::vector<Window> windows = main_windows(report);
   const auto warmup = std::min<size_t>(windows.size(), static_cast<size_t>(report.time.warmup_windows));
@@ -42,11 +42,11 @@ Level level_of(const std::vector<double>& windows) {
   return {level(windows), 0.5 * (interval.high - interval.low)};
 }
 
-/// What the comparison asks of one run.
+/// What the comparison needs of one run.
 struct RunLevels {
   Level medians, means;
   std::optional<double> log_reference;  // the reference kernel's usual time
-  double waited = 0;                    // share of the time, for a core that others had
+  double waited = 0;                    // share of the time spent waiting for a core
 };
 
 RunLevels levels_of(const RunReport& report) {
@@ -71,10 +71,10 @@ std::vector<RunLevels> levels_of(std::span<const RunReport> reports) {
   return levels;
 }
 
-/// The same quantity of each of a side's runs.
+/// Statistics of one quantity over a side's runs.
 struct Sample {
   double mean = 0;
-  double squares = 0;  // sum of the squared differences from it
+  double squares = 0;  // sum of the squared differences from the mean
   double count = 0;
 };
 
@@ -86,8 +86,9 @@ Sample sample_of(std::span<const RunLevels> runs, Value value) {
   return sample;
 }
 
-/// Half of the 95 % interval of the difference of two means: Student's, with one variance, of which
-/// `known_degrees` degrees of freedom are known beforehand. Infinite where nothing tells it.
+/// Half of the 95 % interval of the difference of two means. It is Student's, with a variance pooled from
+/// both samples and a prior deviation that is worth `known_degrees` degrees of freedom. Infinite if there are
+/// no degrees of freedom.
 double half_interval(const Sample& a, const Sample& b, double known_deviation, int known_degrees) {
   const int degrees = known_degrees + static_cast<int>(a.count + b.count) - 2;
   if (degrees == 0) return std::numeric_limits<double>::infinity();
@@ -96,13 +97,13 @@ double half_interval(const Sample& a, const Sample& b, double known_deviation, i
   return student_quantile(0.95, degrees) * std::sqrt(variance * (1 / a.count + 1 / b.count));
 }
 
-/// What the machine had to do with it; none of it is below 0.
+/// How much the machine may have contributed to the difference. No member is negative.
 struct MachinePart {
   struct Kernel {
     double first_ns = 0, second_ns = 0;
   };
-  std::optional<Kernel> kernel;                // the reference kernel's times, where both sides have them
-  double slowed_first = 0, slowed_second = 0;  // at most by so much, in logarithms
+  std::optional<Kernel> kernel;                // the reference kernel's times, if both sides have them
+  double slowed_first = 0, slowed_second = 0;  // upper limits, in logarithms
   double waited_first = 0, waited_second = 0;  // shares
 };
 
@@ -117,7 +118,7 @@ MachinePart machine_part(std::span<const RunLevels> first, std::span<const RunLe
   const Sample a = sample_of(first, reference), b = sample_of(second, reference);
   const double difference = b.mean - a.mean;
   part.kernel = {std::exp(a.mean), std::exp(b.mean)};
-  // What the machine does from run to run of a side anyway is in what these differ by.
+  // Variation of the machine between the runs of a side is already part of the error between runs.
   const double usual = half_interval(a, b, 0, 0);
   const double beyond =
       std::isfinite(usual) ? std::max(0.0, std::abs(difference) - usual) : std::abs(difference);
@@ -133,7 +134,8 @@ TimeRatio ratio_of(std::span<const RunLevels> first, std::span<const RunLevels> 
   const double within =
       std::sqrt(sample_of(first, error).mean / a.count + sample_of(second, error).mean / b.count);
   const double runs = std::hypot(within, half_interval(a, b, kBetweenRuns, kBetweenRunsDegrees));
-  // Others on the core hold a step up, and spare it the waking of an idle core: to either side.
+  // Other programs on the core delay a step, but also keep the core from idling, so that it needn't wake up.
+  // So the ratio may err in either direction.
   const double waiting = std::hypot(std::log1p(-machine.waited_first), std::log1p(-machine.waited_second));
   const double below = std::hypot(runs, machine.slowed_second, waiting),
                above = std::hypot(runs, machine.slowed_first, waiting);
@@ -164,7 +166,7 @@ std::string causes_cell(const RunReport& report) {
   return text.empty() ? "none" : text;
 }
 
-/// What a sampled series is called in a table: "heap allocations".
+/// The name of a sampled series in a table: "heap allocations".
 std::string plain_name(std::string_view series) {
   constexpr std::pair<std::string_view, const char*> kNames[] = {
       {"rss_bytes", "resident memory"},
@@ -186,7 +188,7 @@ std::string plain_name(std::string_view series) {
 void add_levels(RunComparison& result, const RunReport& first, const RunReport& second) {
   for (const SeriesReport& one : first.series) {
     const SeriesReport* other = second.find_series(one.name);
-    if (other == nullptr || one.name == "slow_readings") continue;  // these are the recorder's own
+    if (other == nullptr || one.name == "slow_readings") continue;  // slow_readings are the recorder's own
     const double a = one.cumulative ? one.per_iteration : one.last;
     const double b = other->cumulative ? other->per_iteration : other->last;
     const double largest = std::max(std::abs(a), std::abs(b));
@@ -235,7 +237,7 @@ std::string interval_text(const TimeRatio& ratio) {
   return fmt::format("{:.3f} times [{:.3f}, {:.3f}]", ratio.ratio, ratio.low, ratio.high);
 }
 
-/// What the machine had to do with it, where that is worth a word.
+/// What the machine contributed, if that is worth mentioning.
 std::string machine_clause(const RunComparison& result) {
   constexpr double kRatio = 0.05, kWaited = 0.05;
   std::string text;
@@ -297,7 +299,7 @@ std::vector<std::vector<std::string>> rows_of(const std::vector<ComparedQuantity
   return rows;
 }
 
-/// What one side's records say of a setting: each different value once.
+/// The values of a setting in one side's records, each distinct value once.
 std::string setting_of(std::span<const RunRecord> records, const std::string& name) {
   std::vector<std::string> values;
   for (const RunRecord& record : records) {

@@ -21,7 +21,7 @@ constexpr std::string_view kStyles[] = {"result", "text", "small", "code"};
 
 // --- what is written ---
 
-/// JSON has no number that isn't finite.
+/// Non-finite numbers, which JSON lacks, become null.
 Json number_json(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
 Json numbers_json(std::span<const double> values) {
@@ -52,7 +52,7 @@ Json totals_json(const RunTotals& totals) {
 
 Json window_json(const Window& window) {
   const ReferenceTimes& reference = window.reference;
-  // As many digits as tell floats apart.
+  // As many digits as needed to distinguish floats.
   const auto floats = [](std::span<const float> values) {
     Json list = Json::array();
     for (const float value : values) list.push_back(std::stod(fmt::format("{:.9g}", value)));
@@ -219,7 +219,7 @@ double number_of(const Json& value, const char* name) {
   return value.get<double>();
 }
 
-/// Finite, and none below 0.
+/// A finite number that isn't negative.
 double amount(const Json& json, const char* name) {
   const double value = number_of(json.at(name), name);
   expect(value >= 0, fmt::format("'{}' is not a number of at least 0", name));
@@ -243,7 +243,7 @@ void fill(std::array<int64_t, kSize>& values, const Json& json, const char* name
   for (size_t i = 0; i < kSize; ++i) values[i] = whole_of(list[i], name);
 }
 
-/// As fill; records of before have no times of other ranks.
+/// Like fill, but also accepts older records, which lack the phases kCommunication and kRankWait.
 void fill_phases(PhaseTimes& values, const Json& json, const char* name) {
   constexpr auto kOfRanks = static_cast<size_t>(Phase::kCommunication);
   std::array<int64_t, kPhaseCount - 2> older{};
@@ -285,7 +285,7 @@ RunTotals totals_of(const Json& json) {
   totals.spikes = whole(json, "spikes");
   totals.spike_excess_ns = whole(json, "spike_excess_ns");
   fill_phases(totals.spikes_by_owner, json, "spikes_by_owner");
-  constexpr const char* kExcess = "spike_excess_by_owner_ns";  // which earlier files lack
+  constexpr const char* kExcess = "spike_excess_by_owner_ns";  // older files lack it
   if (json.contains(kExcess)) fill_phases(totals.spike_excess_by_owner_ns, json, kExcess);
   return totals;
 }
@@ -329,7 +329,7 @@ Window window_of(const Json& json) {
   return window;
 }
 
-/// The times and counts of windows are added up later.
+/// Checks that the times and counts of windows, which are added up later, can't overflow.
 void add_window(Window& sum, const Window& window) {
   add_up(sum.iterations, window.iterations, "iterations");
   add_up(sum.iterations, window.passed, "passed");
@@ -437,7 +437,7 @@ RunData run_of(const Json& json) {
       expect(std::isfinite(value), fmt::format("'{}': expected a finite number", series.name));
     data.series.push_back(std::move(series));
   }
-  if (json.contains("spike_factor")) {  // records of before lack it
+  if (json.contains("spike_factor")) {  // older records lack it
     data.spike_factor = amount(json, "spike_factor");
     expect(data.spike_factor > 1, "'spike_factor' is not above 1");
   }
@@ -458,7 +458,7 @@ RunData run_of(const Json& json) {
   data.overhead = {amount(overhead, "per_iteration_ns"), amount(overhead, "timed_share"),
                    amount(overhead, "sampling_ns"), static_cast<size_t>(whole(overhead, "bytes"))};
   data.machine = machine_of(json.at("machine"));
-  if (json.contains("turns")) {  // runs of before have none
+  if (json.contains("turns")) {  // older records have none
     data.turns = {turns_of(json.at("turns"), "before"), turns_of(json.at("turns"), "after")};
   }
   if (json.contains("ranks") && !json.at("ranks").is_null())
@@ -483,7 +483,7 @@ Table table_of(const Json& json) {
   return table;
 }
 
-/// "#rrggbb" or nothing: it goes into a page as it is.
+/// "#rrggbb" or empty; anything else is rejected, because the color is put into a page unescaped.
 std::string color_of(const Json& json) {
   std::string color = text_of(json, "colour");
   const bool plain = color.size() == 7 && color[0] == '#' &&
@@ -587,7 +587,7 @@ RunRecord read_run_record(const std::filesystem::path& path) {
   const std::filesystem::path file = folder ? path / kRunRecordFile : path;
   require(!folder || std::filesystem::exists(file), ErrorCode::kIo, path.string(),
           "contains no {}, which `train --out` writes", kRunRecordFile);
-  // A pipe that was named may have a writer; one that lies in a folder is no run.
+  // A pipe that the user named may have a writer, but in a folder, only a regular file is a run.
   require(!folder || std::filesystem::is_regular_file(file), ErrorCode::kIo, file.string(),
           "is not a regular file");
   const std::vector<std::byte> bytes = read_file(file, kMostBytes);

@@ -10,7 +10,7 @@
 namespace isochron::observe {
 namespace {
 
-/// A cell that begins as a number does stands flush right, with those above and below it.
+/// Whether a cell begins like a number. Columns of such cells are right-aligned.
 bool is_number(const std::string& cell) {
   return !cell.empty() && (std::isdigit(static_cast<unsigned char>(cell.front())) || cell.front() == '-' ||
                            cell.front() == '+');

@@ -30,7 +30,7 @@ extern "C" size_t __sanitizer_get_current_allocated_bytes();  // GCC has no head
 namespace isochron::observe {
 namespace {
 
-/// First line of a small file, or empty.
+/// The first line of a small file; empty if it can't be read.
 std::string first_line(const std::string& path) {
   std::ifstream file(path);
   std::string line;
@@ -141,12 +141,12 @@ HeapUse heap_use() {
 #endif
 }
 
-/// What `Sensors::read_slow` reads, in this order.
+/// The files that `Sensors::read_slow` reads, in this order.
 enum SlowFile { kStatus, kQuota, kThrottles, kClock };
 
 std::atomic<int64_t> g_read_by_sensors{0};  // bytes
 
-/// The beginning of an open file, in `text`; empty where it can't be read.
+/// Reads the beginning of an open file into `text`; empty if it can't be read.
 std::string_view read_file(int fd, std::span<char> text) {
   const ssize_t size = fd < 0 ? -1 : ::pread(fd, text.data(), text.size(), 0);
   if (size <= 0) return {};
@@ -248,7 +248,7 @@ bool take_subnormal_note() {
   const unsigned state = _mm_getcsr();
   if ((state & (kOperandSubnormal | kTiny)) == 0) return false;
   _mm_setcsr(state & ~(kOperandSubnormal | kTiny));
-  // The processor flags a tiny result that is flushed as well, but that costs no time.
+  // The processor also flags a tiny result that was flushed to zero, but that costs no time.
   return (state & kOperandSubnormal) != 0 || (state & kFlush) == 0;
 #else
   return false;
@@ -306,12 +306,12 @@ void sweep(std::span<float> data, int times) {
   }
 }
 
-/// A barrier for the threads of a team that makes no system call. A thread that waits in vain because another
-/// was interrupted gives up; the others then wait in vain too.
+/// A barrier for the threads of a team without system calls. If a thread doesn't arrive because it was
+/// interrupted, the others give up waiting.
 class MeetingPoint {
  public:
   explicit MeetingPoint(int threads) : threads_(threads) {}
-  /// True when all threads have come for the `times`-th time.
+  /// Waits until all threads have arrived for the `times`-th time; false if one doesn't arrive soon.
   bool meet(int times) {
     constexpr int kMostWaits = 1000;
     here_.fetch_add(1, std::memory_order_acq_rel);
@@ -383,7 +383,7 @@ int64_t open_file_handles() {
     }
   }
   ::close(fd);
-  return entries - 1;  // less the directory itself
+  return entries - 1;  // without the directory's own descriptor
 }
 
 namespace internal {

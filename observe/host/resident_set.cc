@@ -15,7 +15,7 @@
 namespace isochron::observe {
 namespace {
 
-/// glibc's arenas of threads other than the first lie at multiples of this, one in each.
+/// In glibc, the heaps of the arenas of all threads but the first lie at multiples of this size.
 constexpr uint64_t kThreadHeapBytes = uint64_t{64} << 20;
 constexpr uint64_t kGuardBytes = 4096;
 
@@ -24,7 +24,7 @@ struct Mapping {
   uint64_t end = 0;
   std::string access = {};  // "rw-p"
   bool of_file = false;
-  std::string path = {};  // of a file, or "[heap]"
+  std::string path = {};  // a file's path, or "[heap]"
   int64_t resident = 0;
 
   uint64_t size() const { return end - begin; }
@@ -123,7 +123,7 @@ namespace internal {
 ResidentSet reconcile(std::istream& smaps, const OwnMemory& own, const HeapTotals& heap, uint64_t stack_bytes,
                       const std::function<int64_t(uint64_t begin, uint64_t end)>& resident) {
   const std::vector<Mapping> mappings = parse_mappings(smaps);
-  std::set<std::string_view> programs;  // files of which a part is code
+  std::set<std::string_view> programs;  // files that have a mapping with code
   for (const Mapping& mapping : mappings) {
     if (mapping.of_file && executable(mapping)) programs.insert(mapping.path);
   }
@@ -142,7 +142,7 @@ ResidentSet reconcile(std::istream& smaps, const OwnMemory& own, const HeapTotal
     } else if (mapping.path == "[stack]") {
       set.stacks += mapping.resident;
     } else if (!mapping.anonymous()) {
-      set.program += mapping.resident;  // [vdso] and its like
+      set.program += mapping.resident;  // [vdso] and the like
     } else if (executable(mapping)) {
       set.generated_code += mapping.resident;
     } else if (before != nullptr && before->of_file && programs.contains(before->path)) {
@@ -169,7 +169,7 @@ ResidentSet reconcile(std::istream& smaps, const OwnMemory& own, const HeapTotal
   const int64_t from_malloc = own.reserved - std::min(own.reserved, own.mapped);
   set.pool_slack = own.mapped + from_malloc - own.in_use;
   rest -= own.mapped;
-  const int64_t blocks = std::clamp<int64_t>(rest, 0, heap.mapped);  // of malloc's with mappings of their own
+  const int64_t blocks = std::clamp<int64_t>(rest, 0, heap.mapped);  // malloc's blocks in separate mappings
   rest -= blocks;
   const int64_t in_arenas = std::min(heap.in_use, heap_resident);
   heap_resident += blocks - from_malloc;

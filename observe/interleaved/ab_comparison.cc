@@ -19,10 +19,10 @@ constexpr double kTrimmed = 0.2;
 /// iterations must not count as usual in one turn and not in the next.
 constexpr double kLongest = 0.15, kFirst = 0.1;
 constexpr size_t kFewest = 4;
-/// Normal quantiles. Flat needs two one-sided tests of each change; growing or shrinking needs a two-sided
-/// test of both. The error probability is shared by three looks.
+/// Normal quantiles: for flat, of two one-sided tests of each change; for growing and shrinking, of a
+/// two-sided test of both changes. The error probability is divided among three looks.
 constexpr double kFlatQuantile = 2.13, kChangeQuantile = 2.64;
-/// Standard deviation of other changes between two processes during the run, relative.
+/// Relative standard deviation of unrelated changes between two processes during the run.
 constexpr double kUnknown = 0.003;
 
 struct Mean {
@@ -89,7 +89,7 @@ FlatnessVerdict judge_ab_comparison(FlatnessVerdict alone, const TwinTurns& turn
   const std::span<const TurnPair> before = turns.before, after = turns.after;
   if (std::min(before.size(), after.size()) < kLeastTurnPairs) return alone;
   FlatnessVerdict verdict = alone;
-  verdict.bound = bound;  // that of `alone` may be a class's own
+  verdict.bound = bound;  // the bound of `alone` may be that of a class
   verdict.estimates.clear();
   std::vector<ChangeEstimate> joint;
   const auto add = [&](std::string_view name, double TurnTimes::*time) {

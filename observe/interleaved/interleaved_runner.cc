@@ -20,24 +20,24 @@ constexpr size_t kMostInVain = 500;
 constexpr double kErrorWanted = 0.004;
 constexpr double kLeastSeconds = 0.4;
 
-/// For a loop in this process: the remaining time that is reserved for its second comparison with the twin,
-/// and the length of a twin's turn during warm-up.
+/// For a loop in this process: the remaining time of the loop at which its second comparison with the twin
+/// begins.
 constexpr double kOwnSecondsLeft = 1.5;
-/// Its time in the first comparison.
+/// Time of such a loop in the first comparison, and length of a twin's turn during warm-up.
 constexpr double kOwnSecondsBefore = kBesideTwinSeconds / 2;
 constexpr double kWarmUpTurnSeconds = 0.05;
 
-/// These many iterations tell how long the run will take.
+/// The length of the run is estimated from this number of iterations.
 constexpr int64_t kWarmIterations = 8;
 
-/// Whether this much of a run can be judged.
+/// Whether a run of this length can be judged.
 bool enough(double seconds, int64_t iterations) {
   const FlatnessOptions needed;
   return seconds >= needed.min_seconds && iterations >= needed.min_windows;
 }
 
-/// Runs `body` while the other threads of this thread's team sleep, if it has worked with one: between
-/// parallel loops, they spin for some ms or forever (OMP_WAIT_POLICY), on the core of the twin's team.
+/// Runs `body` while the other threads of this thread's team, if it has used one, sleep. Between parallel
+/// loops they would spin for some ms or forever (OMP_WAIT_POLICY) on the cores of the twin's team.
 void while_team_sleeps(const std::function<void()>& body) {
   std::atomic<bool> over = false;
   std::exception_ptr error;
@@ -111,7 +111,7 @@ BesideTwin::Mark BesideTwin::next(int64_t duration_ns, int64_t left) {
       ++ran_;
       const double usual_ns = static_cast<double>(ran_ns_) / static_cast<double>(ran_);
       if (usual_ns * static_cast<double>(left) > kOwnSecondsLeft * 1e9) return Mark::kNone;
-      if (!enough(static_cast<double>(running_ns() - run_began_ns_) * 1e-9, ran_)) {  // it was faster lately
+      if (!enough(static_cast<double>(running_ns() - run_began_ns_) * 1e-9, ran_)) {  // too short
         stage_ = Stage::kEnd;
         return Mark::kNone;
       }

@@ -29,20 +29,20 @@
 namespace isochron::observe {
 namespace {
 
-/// What the caller sends.
+/// The message that the caller sends.
 struct Order {
-  int64_t turn_ns = 0;  // or one of these
+  int64_t turn_ns = 0;  // or kEndWork or kTellMore
   int64_t anew = 0;
 };
 constexpr int64_t kEndWork = 0, kTellMore = -1;
 
-/// What the worker answers, in front of `bytes` of text.
+/// The worker's answer, which is followed by `bytes` of text.
 enum class Answer : int64_t { kTurnIsOver, kSnapshot, kResult, kError };
 struct Head {
   Answer answer{};
-  TurnTimes times = {};   // of a turn that is over
-  int64_t run_ended = 0;  // with it
-  int64_t code = 0;       // of an error
+  TurnTimes times = {};   // for kTurnIsOver
+  int64_t run_ended = 0;  // for kTurnIsOver
+  int64_t code = 0;       // for kError
   int64_t bytes = 0;
 };
 
@@ -110,12 +110,12 @@ void answer_from_copy(int channel, const std::function<std::string()>& snapshot)
   _exit(0);
 }
 
-/// A thread, by its number.
+/// Pins the thread with this id to `cores`.
 void keep_on(pid_t thread, const std::vector<int>& cores) {
   cpu_set_t set;
   CPU_ZERO(&set);
   for (const int core : cores) CPU_SET(core, &set);
-  sched_setaffinity(thread, sizeof set, &set);  // a wish
+  sched_setaffinity(thread, sizeof set, &set);  // may fail
 }
 
 void place_threads(pid_t process, int core, const std::vector<int>& cores) {
@@ -187,7 +187,7 @@ Worker::Worker(const Work& work) {
   output_ = memfd_create("output", MFD_CLOEXEC);
   require(output_ >= 0, ErrorCode::kIo, "worker", "cannot create the file for its output: {}",
           std::strerror(errno));
-  std::fflush(nullptr);  // else both would print it
+  std::fflush(nullptr);  // else both processes would print it
   Leftover::prepare();
   const pid_t caller = getpid();
   process_ = fork();
@@ -201,7 +201,7 @@ Worker::Worker(const Work& work) {
   }
   close(ends[0]);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  // A terminal sends them to both processes; the caller decides, and ends this one.
+  // A terminal sends these signals to both processes. The caller handles them and ends this process.
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, SIG_IGN);
   if (getppid() != caller) _exit(1);
   dup2(output_, STDOUT_FILENO);
@@ -254,7 +254,7 @@ Worker::Message Worker::receive() {
   }
   if (message.head.answer == Answer::kError) {
     ended_ = true;
-    const size_t end = message.text.find('\n');  // of where it was thrown
+    const size_t end = message.text.find('\n');  // end of the place where it was thrown
     throw Error(static_cast<ErrorCode>(message.head.code), message.text.substr(0, end),
                 message.text.substr(end + 1));
   }

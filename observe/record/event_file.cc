@@ -72,7 +72,7 @@ proto::DataType type_of(DType dtype) {
 
 void fill(proto::Node& to, const ListedNode& from) {
   to.set_name(from.name);
-  to.set_op(from.op == "constant" ? "Const" : from.op);  // which TensorBoard draws small, at its reader
+  to.set_op(from.op == "constant" ? "Const" : from.op);  // TensorBoard draws a small node for "Const"
   for (const std::string& input : from.inputs) to.add_input(input);
   auto& attributes = *to.mutable_attr();
   for (const auto& [name, text] : from.attributes) attributes[name].set_s(text);
@@ -99,7 +99,7 @@ struct EventFile::Impl {
   explicit Impl(const std::filesystem::path& path) : writer(path) {}
 
   RecordWriter writer;
-  proto::Event event;  // used again, with its memory
+  proto::Event event;  // reused, so that its memory is too
   std::string bytes;
 
   void write(int64_t step) {
@@ -125,7 +125,8 @@ void EventFile::restart_at(int64_t step) {
   impl_->write(step);
 }
 
-/// A file that is gone on with is a log, and may be one of many; one that holds graphs alone is not.
+/// Notes this file as an event file. A file with scalars or histograms may be one of many; a file with only
+/// graphs isn't noted.
 void EventFile::note_log() {
   if (!std::exchange(is_log_, true)) note_written_file(FileKind::kEvents, path_);
 }
@@ -156,7 +157,7 @@ void EventFile::histogram(std::string_view tag, int64_t step, const HistogramSum
 }
 
 void EventFile::graph(const GraphListing& nodes) {
-  constexpr int kProducer = 1882;  // a version that TensorBoard knows; it only has to be there
+  constexpr int kProducer = 1882;  // any version that TensorBoard knows
   proto::Graph graph;
   graph.mutable_versions()->set_producer(kProducer);
   const size_t count = std::min(nodes.size(), kMaxGraphNodes);

@@ -21,11 +21,10 @@ namespace {
 constexpr int64_t kAllTimed = 64;
 /// At least one of this many iterations is timed, however short they are.
 constexpr double kMostUntimed = 1000;
-/// Timing starts with twice its share, has one and a half times its share after this time, and then ever
-/// less. So short runs get enough windows, and long runs pay little.
+/// Timing may take twice `timing_share` at first, 1.5 times after this time, and then ever less, so that
+/// short runs get enough windows and long runs pay little.
 constexpr double kEarlyNs = 1e8;
-/// The least number of bytes taken from the system that can make an iteration slow, because their pages are
-/// touched then.
+/// An iteration that takes at least this many bytes from the system may be slow because it touches new pages.
 constexpr int64_t kTakenBytes = int64_t{1} << 20;
 
 int64_t reserved_bytes() {
@@ -59,8 +58,8 @@ Recorder::Recorder(RecorderOptions options)
       own_sensors_(options_.sensors == nullptr ? std::make_unique<Sensors>() : nullptr),
       sensors_(own_sensors_ ? *own_sensors_ : *options_.sensors) {
   windows_.resize(static_cast<size_t>(options_.classes));
-  // Resized, not only reserved, so that their pages are resident before the first step. `restart` empties
-  // them.
+  // Resizing, unlike reserving, makes the pages resident before the first step. `restart` empties the
+  // vectors.
   samples_.resize(kMaxSamples);
   recent_spikes_.resize(kMaxRecentSpikes);
   largest_spikes_.resize(kMaxLargestSpikes + 1);
@@ -72,8 +71,8 @@ Recorder::Recorder(RecorderOptions options)
 }
 
 void Recorder::calibrate() {
-  // Measures several batches, after a first one that makes windows long, so that closing them is rare. The
-  // cheapest batch counts, because the others were interrupted.
+  // Measures several batches, after a first one that makes windows long, so that windows are rarely closed.
+  // The cheapest batch counts, because the others were interrupted.
   constexpr int kBatches = 16, kIterations = 512;
   const auto hook = std::exchange(options_.heap_allocations, nullptr);
   const auto clock = std::exchange(options_.clock, now_ns);
@@ -224,7 +223,7 @@ void Recorder::draw_untimed() {
   untimed_left_ = std::llround(2 * (std::min(every, kMostUntimed) - 1) * fraction);
 }
 
-/// Counts the bytes allocated or freed since the last mark as the present phase's.
+/// Charges the bytes allocated or freed since the last mark to the present phase.
 void Recorder::charge_memory() {
   const int64_t own = own_bytes(), all = counter_value(Counter::kBytesInUse);
   const int64_t by_own = own - std::exchange(own_bytes_mark_, own);
@@ -266,7 +265,7 @@ void Recorder::note_tracing(int64_t traces) {
   traced_ = traced;
 }
 
-/// The label of something unusual that this iteration did; null if there is nothing.
+/// The label of something unusual that this iteration did, or null.
 const char* Recorder::label_of_happening() const {
   if (traced_) return kTracedLabel;
   const bool wrote = weight_bytes_of_this_thread() != own_weights_mark_;
@@ -281,7 +280,8 @@ const char* Recorder::label_of_happening() const {
 /// classes in proportion to the time that each has taken since then.
 void Recorder::read_waited() {
   const int64_t now_ns = sensors_.waited_ns(), at_ns = options_.clock();
-  // Less than before: a thread of the team has ended. More than the time since then: several waited at once.
+  // The difference is negative if a thread of the team has ended, and exceeds the elapsed time if several
+  // threads waited at once.
   const int64_t waited_ns = std::max<int64_t>(0, std::min(now_ns - waited_ns_, at_ns - waited_at_ns_));
   waited_ns_ = now_ns;
   waited_at_ns_ = at_ns;
@@ -305,7 +305,7 @@ void Recorder::time_reference(WindowSeries& series) {
     waited_at_ns_ = options_.clock();
   }
   const int64_t begin = options_.clock();
-  // From one timed iteration of this class to the next.
+  // The time from one timed iteration of this class to the next.
   const double iteration_ns = steady_ns_ / static_cast<double>(series.iterations()) *
                               static_cast<double>(totals_.iterations) /
                               static_cast<double>(totals_.timed_iterations);
@@ -319,7 +319,8 @@ void Recorder::time_reference(WindowSeries& series) {
   reference_cost_.add(static_cast<int64_t>(cost_ns));
   reference_ns_ += cost_ns;
   const double mean_cost_ns = reference_ns_ / static_cast<double>(++references_);
-  // A class with a hundredth of the time has a tenth of the timings, so that all together keep to the share.
+  // A class with a hundredth of the time gets a tenth of the timings, so that all classes together keep to
+  // the share.
   const double part = steady_ns_ > 0 ? series.steady_ns() / steady_ns_ : 1;
   const double share = options_.reference_share * std::sqrt(std::clamp(part, 0.01, 1.0));
   series.add_reference(ns, quiet_ns, mean_cost_ns / share, iteration_ns);
@@ -345,8 +346,8 @@ void Recorder::note_spike(int64_t duration_ns, const WindowSeries& series) {
   if (recent_spikes_.size() < kMaxRecentSpikes) {
     recent_spikes_.push_back(spike);
   } else {
-    // Drops the oldest. Its place can't be computed from the number of spikes, because those of an earlier
-    // process aren't stored here.
+    // Replaces the oldest spike. Its index can't be computed from the number of spikes, because spikes of an
+    // earlier process aren't stored here.
     *std::ranges::min_element(recent_spikes_, {}, &Spike::iteration) = spike;
   }
   ++totals_.spikes;
@@ -393,7 +394,7 @@ void Recorder::sample() {
     sample.gauges[i] = options_.gauges[i].read(options_.gauges[i].context);
   }
   if (samples_.size() == kMaxSamples) {
-    for (size_t i = 0; i < kMaxSamples / 2; ++i) samples_[i] = samples_[2 * i];  // so the spacing stays even
+    for (size_t i = 0; i < kMaxSamples / 2; ++i) samples_[i] = samples_[2 * i];  // keeps the spacing even
     samples_.resize(kMaxSamples / 2);
     sample_interval_ns_ *= 2;
   }
@@ -516,7 +517,7 @@ RankDescription Recorder::describe_rank() const {
   const SensorReading &first = samples_.front().sensors, &last = samples_.back().sensors;
   const bool known = first.throttled_ns != kUnknownReading && last.throttled_ns != kUnknownReading;
   own.throttled_ns = known ? std::max<int64_t>(0, last.throttled_ns - first.throttled_ns) : kUnknownReading;
-  own.stolen_ns = std::max<int64_t>(0, last.stolen_ns - first.stolen_ns);  // the kernel's may go back
+  own.stolen_ns = std::max<int64_t>(0, last.stolen_ns - first.stolen_ns);  // the counter may decrease
   return own;
 }
 

@@ -128,7 +128,7 @@ struct RunTotals {
   std::array<int64_t, kPhaseCount> between_phase_ns{};
   int64_t heap_allocations = 0;         // inside iterations, without heap_allocations_beside
   int64_t heap_allocations_beside = 0;  // in phases callbacks, checkpoint and log
-  int64_t allocating_iterations = 0;    // iterations with any heap allocations
+  int64_t allocating_iterations = 0;    // iterations that made any of heap_allocations
   int64_t spikes = 0;
   int64_t spike_excess_ns = 0;  // time of spikes beyond the usual duration
   std::array<int64_t, kPhaseCount> spikes_by_owner{};
@@ -350,7 +350,7 @@ class Recorder {
   SensorReading reading_;  // the latest
   int64_t next_slow_ns_ = 0, slow_readings_ = 0;
   int64_t waited_ns_ = 0, waited_at_ns_ = 0;     // at the latest look
-  bool look_due_ = false, looking_ = false;      // the next timed iteration; the present one
+  bool look_due_ = false, looking_ = false;      // inspect the next timed iteration; this one
   int64_t bytes_mark_ = 0, own_bytes_mark_ = 0;  // while looking
   InspectedIterations inspected_;
   bool traced_ = false;  // in the latest iteration
@@ -360,8 +360,8 @@ class Recorder {
   int64_t files_before_ = 0;
   std::vector<int64_t> looked_at_ns_;  // total time of each class at that reading
   ReferenceKernel reference_kernel_;
-  bool reference_chosen_ = false;  // whether to use the team, which the first iterations decide
-  int64_t parallel_loops_ = 0;     // before these
+  bool reference_chosen_ = false;  // whether one thread or the team has been chosen
+  int64_t parallel_loops_ = 0;     // before the choice
   double reference_ns_ = 0;        // total cost of its timings
   int64_t references_ = 0;
   double iteration_cost_ns_ = 0, scope_cost_ns_ = 0, untimed_cost_ns_ = 0;

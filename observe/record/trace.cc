@@ -26,7 +26,7 @@ std::string json_text(std::string_view text) {
   return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-/// Microseconds with all digits: whole nanoseconds, so that what lies within a span does so in the file too.
+/// Microseconds with three decimals (whole ns), so that spans nested in each other stay nested in the file.
 std::string microseconds(int64_t ns) { return fmt::format("{}.{:03}", ns / 1000, ns % 1000); }
 
 class Writer {
@@ -162,7 +162,7 @@ void TraceRecorder::sample_memory() {
   std::array<char, 128> text{};
   if (statm_ < 0 || ::pread(statm_, text.data(), text.size() - 1, 0) <= 0) return;
   char* end = nullptr;
-  std::strtoll(text.data(), &end, 10);  // the size of the address space
+  std::strtoll(text.data(), &end, 10);  // skips the size of the address space
   trace_counter(kResident, std::strtoll(end, nullptr, 10) * ::sysconf(_SC_PAGESIZE));
 }
 

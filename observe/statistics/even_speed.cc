@@ -23,9 +23,9 @@ Values at(std::span<const double> values, std::span<const size_t> indices) {
   return result;
 }
 
-/// The windows' levels minus the time in which the program was ready to run but others had the core. At least
-/// a tenth of a level remains: waiting time is read between iterations and may belong to a neighboring
-/// window.
+/// The windows' levels minus the time in which the program was ready to run but other programs had the core.
+/// At least a tenth of each level remains, because waiting time is read between iterations and may belong to
+/// a neighboring window.
 Values without_waiting(std::span<const double> levels, std::span<const double> waited) {
   Values result(levels.begin(), levels.end());
   if (waited.empty()) return result;
@@ -33,7 +33,7 @@ Values without_waiting(std::span<const double> levels, std::span<const double> w
   return result;
 }
 
-/// The means of neighboring windows: of a single one it is known only roughly how long it waited.
+/// Running means over neighboring windows, because the waiting time of a single window is known only roughly.
 Values smoothed(std::span<const double> values) {
   const size_t n = values.size(), reach = n / 32;
   Values result(n);
@@ -68,13 +68,13 @@ FlatnessInput input_of(const Levels& levels, const FlatnessInput& input) {
   return result;
 }
 
-/// How the machine's share of the means is estimated: from the kernel's means, or by the factor found for the
-/// medians.
+/// How the machine's influence on the means is estimated: from the kernel's means, or as the factor found for
+/// the medians.
 enum class MeansBy { kMeans, kMedians };
 /// Whether waiting for a core affects all iterations, and so the medians too, or only a few.
 enum class Waiting { kInFew, kInAll };
 
-/// The series without the machine's part.
+/// The series without the machine's influence.
 Levels corrected(const FlatnessInput& input, const ReferenceSeries& kernel, MeansBy means_by, Waiting waiting,
                  const EvenSpeedOptions& options) {
   Levels result{

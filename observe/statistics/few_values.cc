@@ -22,7 +22,7 @@ std::vector<double> inversion_probabilities(size_t n) {
   std::vector<double> probabilities{1};
   for (size_t m = 2; m <= n; ++m) {
     std::vector<double> next(m * (m - 1) / 2 + 1);
-    double window = 0;  // sum of the last m of the shorter order's
+    double window = 0;  // sum of the last m probabilities of the shorter order
     for (size_t k = 0; k < next.size(); ++k) {
       if (k < probabilities.size()) window += probabilities[k];
       if (k >= m && k - m < probabilities.size()) window -= probabilities[k - m];
@@ -33,13 +33,13 @@ std::vector<double> inversion_probabilities(size_t n) {
   return probabilities;
 }
 
-/// How many of the sorted slopes lie outside the interval on each side, not counting its endpoints. nullopt
-/// if even the outermost slopes don't reach the confidence.
+/// How many of the sorted slopes lie outside the interval on each side. nullopt if even the interval between
+/// the outermost slopes doesn't reach the confidence.
 std::optional<size_t> slopes_outside(size_t n, double confidence) {
   const std::vector<double> probabilities = inversion_probabilities(n);
   const double tail = 0.5 * (1 - confidence);
   double sum = 0;
-  size_t count = 0;  // of inversions 0 ... count - 1, which together are within the tail
+  size_t count = 0;  // 0 to count - 1 inversions together fit into the tail
   while (count < probabilities.size() && sum + probabilities[count] <= tail) sum += probabilities[count++];
   if (count == 0) return std::nullopt;
   return count - 1;
@@ -87,8 +87,8 @@ void check_few_values(std::span<const double> values, const FlatnessOptions& opt
 }
 
 constexpr size_t kFewestBefore = 3, kFewestBehind = 2;  // values, for a step
-constexpr double kLongerForStep = 2;   // times as many values: where the step lasts, it is in the middle then
-constexpr double kDecidesByStep = 14;  // values: with fewer, all that lie apart may do so by chance
+constexpr double kLongerForStep = 2;   // times as many values: a lasting step is then in the middle
+constexpr double kDecidesByStep = 14;  // with fewer values, a complete separation may be chance
 
 /// A step to another level: how many values follow it, and the change.
 struct Step {
@@ -106,16 +106,17 @@ double change_of_level(std::span<const double> values, double before) {
   return std::fabs(low) < std::fabs(high) ? low : high;
 }
 
-/// The clearest step beyond the bound that at least two values follow and at least three precede; of steps
-/// that part all values before from all behind, that one. A trend sees few of the pairs across a step near an
-/// end. A single value may be an outlier, and so may some of the earlier ones. Unless `falls_early`, a fall
-/// that more than half of the values follow doesn't count: a run may settle. The test is Mann and Whitney's U
-/// ("On a Test of Whether one of Two Random Variables is Stochastically Larger than the Other", Annals of
-/// Mathematical Statistics 18, 1947), approximately normal. By chance, a step at a given place occurs once in
-/// a hundred times; with few values, if the last two lie beyond all earlier ones, up to three times.
+/// The clearest step beyond the bound with at least two values after it and at least three before it. A step
+/// that separates all values before it from all values after it is clearer than any other. A trend uses few
+/// pairs across a step near an end. Fewer values aren't enough, because a single value may be an outlier, and
+/// so may some of the earlier ones. Unless `falls_early`, a fall with more than half of the values after it
+/// doesn't count, because a run may settle. The test is Mann and Whitney's U ("On a Test of Whether one of
+/// Two Random Variables is Stochastically Larger than the Other", Annals of Mathematical Statistics 18,
+/// 1947), approximately normal. By chance, a step at a given place is found in one of a hundred series; with
+/// few values, of which the last two lie beyond all earlier ones, in up to three.
 std::optional<Step> clearest_step(std::span<const double> values, double bound, bool falls_early) {
   constexpr double kDeviations = 2.33;
-  std::pair<bool, double> clearest;  // whether all values are parted, and by how much; else deviations
+  std::pair<bool, double> clearest;  // whether all values are separated; their ratio, or else deviations
   std::optional<Step> found;
   for (size_t m = kFewestBehind; m + kFewestBefore <= values.size(); ++m) {
     const auto rest = values.first(values.size() - m), last = values.last(m);
@@ -141,8 +142,9 @@ std::optional<Step> clearest_step(std::span<const double> values, double bound, 
   return found;
 }
 
-/// Probabilities of 0, 1, ... among the pairs of one of m values with one of k others in which the first is
-/// the larger one, if all orders are equally likely: the coefficients of a Gaussian binomial.
+/// The distribution of Mann and Whitney's U for m and k values: the probabilities that the first value is the
+/// larger one in 0, 1, ... of the m * k pairs, if all orders are equally likely. They are the coefficients of
+/// a Gaussian binomial.
 std::vector<double> pair_probabilities(size_t m, size_t k) {
   std::vector<double> counts(m * k + 1, 0);
   counts[0] = 1;
@@ -156,9 +158,10 @@ std::vector<double> pair_probabilities(size_t m, size_t k) {
   return counts;
 }
 
-/// The median difference between one of the last m values and one of those before, with the interval of Mann
-/// and Whitney's test whose ends are missed with probability `tail` each (Hodges and Lehmann, "Estimates of
-/// Location Based on Rank Tests", Annals of Mathematical Statistics 34, 1963). nullopt if there are too few.
+/// The median difference between one of the last m values and one of the earlier ones, with the interval of
+/// Mann and Whitney's test. The true difference lies beyond each end with probability `tail` (Hodges and
+/// Lehmann, "Estimates of Location Based on Rank Tests", Annals of Mathematical Statistics 34, 1963). nullopt
+/// if there are too few.
 std::optional<ChangeEstimate> shift_at(std::span<const double> logs, size_t m, double tail) {
   const auto rest = logs.first(logs.size() - m), last = logs.last(m);
   std::vector<double> shifts;
@@ -175,7 +178,7 @@ std::optional<ChangeEstimate> shift_at(std::span<const double> logs, size_t m, d
                         std::expm1(shifts[shifts.size() - outside])};
 }
 
-/// By how much the variance of a mean of values around the two levels is larger than that of independent
+/// The ratio of the variance of a mean of values around the two levels to the variance for independent
 /// values.
 double dependence(std::span<const double> logs, size_t m) {
   std::vector<double> residuals;
@@ -195,8 +198,8 @@ double smaller_tail(double tail, double factor) {
   return 0.5 * std::erfc(student_quantile(1 - 2 * tail, kNearlyNormal) * std::sqrt(factor / 2));
 }
 
-/// A step with the interval of its size. The error probability is divided among all places where a step may
-/// be; values that depend on their neighbors need more certainty.
+/// A step with the interval of its size. The error probability is divided among all possible places of a
+/// step, and made smaller if values depend on their neighbors.
 struct SizedStep {
   size_t values = 0;
   std::optional<ChangeEstimate> shift;
@@ -213,7 +216,7 @@ std::optional<SizedStep> sized_step(std::span<const double> values, double bound
                    shift_at(logs, step->values, smaller_tail(tail, dependence(logs, step->values)))};
 }
 
-/// The mean absolute distance of logarithms from two levels, relative to that from their line.
+/// The mean absolute distance of the logarithms from two levels, divided by their distance from a line.
 double step_beside_line(std::span<const double> logs, size_t m) {
   const auto distance = [](std::span<const double> part, const auto& level_at) {
     double sum = 0;
@@ -228,9 +231,8 @@ double step_beside_line(std::span<const double> logs, size_t m) {
          distance(logs, [&](size_t i) { return line.intercept + line.slope * static_cast<double>(i); });
 }
 
-/// A trend through a step is steeper than the step. If a step fits clearly better, and its size is near the
-/// bound or below, growth by the trend is inconclusive.
-/// Returns whether it is.
+/// A trend through a step is steeper than the step. If a step fits clearly better, and its size is near or
+/// below the bound, makes growth or shrinking by the trend inconclusive and returns true.
 bool doubt_trend_through_step(FlatnessVerdict& verdict, std::span<const double> values,
                               const FlatnessOptions& options) {
   constexpr double kClearly = 0.95, kSurely = 1.5;
@@ -247,8 +249,9 @@ bool doubt_trend_through_step(FlatnessVerdict& verdict, std::span<const double> 
   return true;
 }
 
-/// If the trend is undecided, a step can decide: growing or shrinking if the whole interval of its size lies
-/// beyond the bound, and the end of the run from its beginning as well. `all` has the warm-up, too.
+/// If the trend hasn't found growing or shrinking, a step can: if the whole interval of its size lies beyond
+/// the bound, and the end of the run also differs from its beginning by more than the bound. `all` includes
+/// the warm-up.
 void decide_by_step(FlatnessVerdict& verdict, std::span<const double> values, std::span<const double> all,
                     const FlatnessOptions& options) {
   if (verdict.kind == Flatness::kGrowing || verdict.kind == Flatness::kShrinking) return;
@@ -270,7 +273,7 @@ void decide_by_step(FlatnessVerdict& verdict, std::span<const double> values, st
                                100 * std::fabs(shift.change), shift.change > 0 ? "above" : "below");
 }
 
-/// A verdict of flat becomes inconclusive; one that is inconclusive already then names the step.
+/// If there is a step, a flat verdict becomes inconclusive, and an inconclusive one mentions the step.
 void doubt_step(FlatnessVerdict& verdict, std::span<const double> values) {
   const double longer = std::max(kLongerForStep, kDecidesByStep / static_cast<double>(values.size()));
   if (verdict.kind != Flatness::kFlat && verdict.kind != Flatness::kInconclusive) return;

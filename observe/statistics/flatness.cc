@@ -14,7 +14,7 @@
 namespace isochron::observe {
 namespace {
 
-constexpr double kMostBound = 5;  // times the bound, for a class with hardly any of the time
+constexpr double kMostBound = 5;  // the bound's largest factor, for a class with little time
 
 void check_values(std::span<const double> values, std::string_view what) {
   for (size_t i = 0; i < values.size(); ++i) {
@@ -64,16 +64,16 @@ void check(const FlatnessInput& input, const FlatnessOptions& options) {
           "series >= 1");
 }
 
-/// Inconclusive: not all of the time waited for a core falls into the steps, so their change without it lies
-/// between the two verdicts, as measured and without that time.
+/// An inconclusive verdict. Not all of the time spent waiting for a core is part of the steps, so the steps'
+/// own change lies between the changes as measured and without that time.
 FlatnessVerdict between_waiting_and_none(const FlatnessVerdict& measured, FlatnessVerdict without) {
   doubt(without, fmt::format("{} as measured, {} without the time spent waiting for a core",
                              percent(measured.largest.change), percent(without.largest.change)));
   return without;
 }
 
-/// Whether the time waited for a core grows by at least half of what the iterations do, from the first to the
-/// last third.
+/// Whether, from the first to the last third, the time spent waiting for a core grows at least half as much
+/// as the iteration time.
 bool waiting_grows_alike(const FlatnessInput& input) {
   if (!waits(input)) return false;
   const auto gained = [](std::span<const double> values) {
@@ -99,9 +99,9 @@ bool reference_slowed(const FlatnessInput& input, const FlatnessOptions& options
                              [](const ChangeEstimate& estimate) { return estimate.low > 0; });
 }
 
-/// The verdict without the machine's influence on a series that isn't growing as measured. The time waited
-/// for a core is removed if that makes the intervals narrower: threads also wait between the steps and beside
-/// them. Growth that only its removal shows is inconclusive.
+/// The verdict without the machine's influence on a series that isn't growing as measured. The time spent
+/// waiting for a core is removed only if that makes the intervals narrower, because threads also wait between
+/// and beside the steps. Growth that only shows after this removal is inconclusive.
 FlatnessVerdict judge_hidden_growth(const FlatnessVerdict& measured, const FlatnessInput& input,
                                     const FlatnessOptions& options) {
   FlatnessVerdict even = judge_at_even_speed(input, options, 0);
@@ -140,7 +140,7 @@ FlatnessVerdict doubt_beside_a_faster_machine(FlatnessVerdict verdict, const Fla
 FlatnessVerdict judge_flatness(const FlatnessInput& input, const FlatnessOptions& options) {
   check(input, options);
   FlatnessVerdict verdict = judge_series(input, options);
-  // A correction for the machine's speed can't decide what is too short.
+  // If a run is too short, a correction for the machine's speed can't decide.
   const bool brief = input.seconds && *input.seconds < options.min_seconds;
   if (input.reference.empty() || brief || verdict.windows < options.min_windows) return verdict;
   if (verdict.kind == Flatness::kFlat)
@@ -162,7 +162,7 @@ FlatnessVerdict judge_flatness(const FlatnessInput& input, const FlatnessOptions
     if (without.kind != Flatness::kGrowing) return between_waiting_and_none(verdict, std::move(without));
   }
   const bool sharper = even.smallest_detectable_change < verdict.smallest_detectable_change;
-  // Growth that the sharper verdict doesn't confirm may be due to the machine.
+  // Growth that the corrected, sharper verdict doesn't confirm may be due to the machine.
   const bool doubtful = sharper && even.kind == Flatness::kInconclusive;
   if (growing && !cleared() && !doubtful && (!slowed || even.kind == Flatness::kGrowing)) return verdict;
   if (even.kind == verdict.kind && !sharper) return verdict;

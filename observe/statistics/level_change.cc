@@ -11,9 +11,9 @@
 namespace isochron::observe {
 namespace {
 
-constexpr size_t kPoints = 64;  // longer series are grouped to about as many
+constexpr size_t kPoints = 64;  // longer series are grouped into about this many points
 constexpr double kSmallestBaseline =
-    1e-3;  // of the largest value: growth from zero is at most a thousandfold
+    1e-3;  // of the largest value, so that growth from zero is at most a thousandfold
 constexpr int kFewestDegrees = 3;
 
 using Values = std::vector<double>;
@@ -28,7 +28,7 @@ double slope_of(Track track, std::span<const double> points, Values& scratch) {
   return robust(track) ? theil_sen_slope(points, scratch) : least_squares_slope(points);
 }
 
-/// A remainder is dropped from the beginning.
+/// Groups windows into points. A remainder is dropped at the beginning.
 Values grouped(Track track, std::span<const double> values) {
   const size_t size = windows_per_point(values.size());
   Values points;
@@ -37,8 +37,8 @@ Values grouped(Track track, std::span<const double> values) {
   return points;
 }
 
-/// The season is replaced by its mean, or by its median in a robust track: rare long iterations don't raise
-/// the level to which their neighbors' changes are compared.
+/// Replaces the season by its mean, or in a robust track by its median, so that rare long iterations don't
+/// raise the level with which changes are compared.
 Values without_season(Track track, Values values) {
   std::optional<Season> season = find_season(values);
   if (!season) return values;
@@ -78,7 +78,7 @@ Statistics statistics_of(Track track, size_t change_point, std::span<const doubl
           level_of(track, points.last(tenth(n))) - level_of(track, points.first(n - tenth(n)))};
 }
 
-/// What changes are relative to: the first tenth's level.
+/// The level that changes are relative to, which is that of the first tenth.
 double baseline_of(std::span<const double> points) {
   const double largest = *std::max_element(points.begin(), points.end());
   const double baseline = std::max(median(points.first(tenth(points.size()))), kSmallestBaseline * largest);
@@ -86,8 +86,7 @@ double baseline_of(std::span<const double> points) {
 }
 
 /// A piecewise linear curve through the medians of eighths of the points, extrapolated at both ends. Empty
-/// unless these medians rise or
-/// fall throughout, which slowly wandering noise doesn't do.
+/// unless these medians always rise or always fall, which slowly wandering noise doesn't.
 Values monotone_curve(std::span<const double> points) {
   constexpr size_t kParts = 8;
   const size_t n = points.size();
@@ -111,8 +110,8 @@ Values monotone_curve(std::span<const double> points) {
   return curve;
 }
 
-/// The position at which the points step from one level to another, by least absolute deviations; each side
-/// has at least a tenth of the points. Pettitt's test detects a step, but locates it poorly if one side is
+/// The position of the step from one level to another that has the least absolute deviations, with at least a
+/// tenth of the points on each side. Pettitt's test detects a step, but locates it poorly if one side is
 /// short.
 size_t best_step(std::span<const double> points) {
   const size_t n = points.size();
@@ -129,14 +128,14 @@ size_t best_step(std::span<const double> points) {
   return best;
 }
 
-/// One level up to point `at`, another from there on.
+/// A step: one level before point `at`, another from there on.
 Values step(std::span<const double> points, size_t at) {
   Values fit(points.size(), median(points.first(at)));
   std::fill(fit.begin() + static_cast<std::ptrdiff_t>(at), fit.end(), median(points.subspan(at)));
   return fit;
 }
 
-/// Whether a step is several times larger than the noise around it: then it is at its fitted position.
+/// Whether a step is several times larger than the noise around it, so that its fitted position is right.
 bool is_evident(const Values& step, std::span<const double> points) {
   constexpr double kEvident = 6;
   Values sizes;
@@ -144,8 +143,8 @@ bool is_evident(const Values& step, std::span<const double> points) {
   return std::fabs(step.back() - step.front()) > kEvident * median(sizes);
 }
 
-/// One level up to point `begin`, another from `end` on, a straight line in between: a gradual step. If there
-/// are no points before `begin` or from `end` on, the line is extended from the known level.
+/// A gradual step: one level before point `begin`, another from `end` on, and a straight line in between. If
+/// there are no points before `begin` or from `end` on, the line is extended from the known level.
 Values ramp(std::span<const double> points, size_t begin, size_t end) {
   const size_t n = points.size();
   const size_t length = end - begin;
@@ -168,9 +167,9 @@ Values ramp(std::span<const double> points, size_t begin, size_t end) {
   return fit;
 }
 
-/// The ramp with the least absolute deviations: the best one whose ends are whole tenths of the points, moved
-/// to a better one nearby as long as there is one. Each of its parts has at least a tenth of the points, or
-/// is missing.
+/// Approximately the ramp with the least absolute deviations: starts with the best ramp whose ends are whole
+/// tenths of the points, and moves to a better one nearby as long as there is one. Each part of the ramp has
+/// at least a tenth of the points or is missing.
 Values best_ramp(std::span<const double> points) {
   constexpr size_t kParts = 10;
   const size_t n = points.size();
@@ -244,11 +243,11 @@ double autoregression(std::span<const double> residuals) {
 }
 double long_run_variance(double rho) { return (1 + rho) / (1 - rho); }
 
-/// The points without noise.
+/// A noise-free curve that describes the points.
 struct Shape {
   int parameters = 0;
   Values fit = {};
-  std::optional<Statistic> statistic = {};  // the statistic that shows the shape; none: constant
+  std::optional<Statistic> statistic = {};  // the statistic that corresponds to the shape; none: constant
   std::optional<Excursion> excursion = {};
   double deviation = 0;  // mean absolute
 };
@@ -260,9 +259,9 @@ Values residuals_of(std::span<const double> points, const Shape& shape) {
 }
 
 /// The simplest of constant, line, step, ramp, three levels and monotone curve that explains the points, by
-/// the Bayesian information criterion for Laplace noise (which forgives outliers). Its sample size is the
-/// number of independent points, estimated from the residuals of the closest shape: a wandering level soon
-/// resembles some shape.
+/// the Bayesian information criterion for Laplace noise (which forgives outliers). The criterion's sample
+/// size is the number of independent points, estimated from the residuals of the closest shape, because a
+/// wandering level easily resembles some shape.
 Shape shape_of(std::span<const double> points, size_t step_at) {
   constexpr size_t kFewestOfMany = 20;
   const size_t n = points.size();
@@ -291,15 +290,15 @@ Shape shape_of(std::span<const double> points, size_t step_at) {
   const Shape& closest = *std::ranges::min_element(shapes, {}, &Shape::deviation);
   const double independent = std::max(
       2.0, static_cast<double>(n) / long_run_variance(autoregression(residuals_of(points, closest))));
-  const double least = 1e-12 * (1e-300 + std::fabs(level));  // rounding is no noise
+  const double least = 1e-12 * (1e-300 + std::fabs(level));  // rounding errors aren't noise
   const auto score = [&](const Shape& shape) {
     return 2 * independent * std::log(shape.deviation + least) + shape.parameters * std::log(independent);
   };
   return *std::ranges::min_element(shapes, {}, score);
 }
 
-/// Whether the points never fall back by more than a hundredth of their total rise. Noise doesn't behave like
-/// this; a count does, or memory that is never given back. `sign` is -1 to ask for falling points.
+/// Whether the points never fall back by more than a hundredth of their total rise. This is typical of a
+/// count, or of memory that is never given back, but not of noise. `sign` is -1 to check for falling points.
 bool only_rises(std::span<const double> points, double sign) {
   constexpr double kMostBack = 0.01;
   const double rise = sign * (points.back() - points.front());
@@ -311,8 +310,9 @@ bool only_rises(std::span<const double> points, double sign) {
   return rise > 0 && most_back <= kMostBack * rise;
 }
 
-/// The noise of points that only rise: their distance from the line between their neighbors, which has 3/2 of
-/// the noise's variance. A count that rises now and then has none: most of its points lie on that line.
+/// The noise of points that only rise, computed from each point's distance to the line between its neighbors,
+/// which has 3/2 of the noise's variance. A count that rises now and then has no noise: most of its points
+/// lie on that line.
 Values noise_between_neighbors(std::span<const double> points) {
   const size_t n = points.size();
   Values noise(n), sizes;
@@ -357,7 +357,8 @@ Judged judged(Track track, const WindowLevels& levels, bool corrected) {
   result.excursion = one.shape.excursion;
   one.rho = autoregression(one.residuals);
   result.independent = static_cast<double>(n) / long_run_variance(one.rho);
-  // Corrects for the noise that the fit has absorbed: degrees of freedom, counted in independent points.
+  // Corrects for the noise that the fit has absorbed, by its degrees of freedom, counted in independent
+  // points.
   const double freedom = result.independent / std::max(1.0, result.independent - one.shape.parameters);
   double squares = 0;
   for (double& residual : one.residuals) {
@@ -413,7 +414,7 @@ std::vector<Statistics> standard_errors(std::span<const Judged> tracks, const Le
   return squares;
 }
 
-/// How well a level is known: the variance of its mean, relative.
+/// The relative variance of the mean, that is, how precisely a level is known.
 double uncertainty(const Judged& track) {
   return track.result.wander * track.result.wander / track.result.independent;
 }

@@ -12,16 +12,17 @@
 namespace isochron::observe {
 namespace {
 
-/// Upper limits, as multiples of the kernel's usual time. Up to the first, the clock frequency explains it;
-/// up to the second, another program had the core for part of the time; above, the cores were moved apart.
+/// Bands of the kernel's time, by their upper limits as multiples of its usual time. In the first band, the
+/// clock frequency explains the time; in the second, another program had the core for part of the time; in
+/// the third, the cores were moved apart.
 constexpr std::array kBands{1.05, 1.5, std::numeric_limits<double>::infinity()};
-constexpr double kLost = 1.15;  // disturbed for so long that not every program can be corrected
+constexpr double kLost = 1.15;  // above this ratio, not every program can be corrected
 constexpr double kMixed =
-    0.15;  // of the typical time, that the mean is off: the machine changed within the window
+    0.15;  // the machine changed within a window if its mean differs from the typical time by this share
 constexpr double kMostExponent = 2;
-constexpr size_t kMostApart = 8;  // windows whose difference is the machine's
+constexpr size_t kMostApart = 8;  // distance of compared windows
 
-/// The kernel's level on the quiet machine, provided it was quiet for a quarter of the run.
+/// The kernel's level on the quiet machine, if the machine was quiet for at least a quarter of the run.
 double usual(std::span<const double> reference) { return quantile(reference, 0.25); }
 
 size_t band_of(double times_usual) {
@@ -33,7 +34,8 @@ bool mixed(const ReferenceSeries& kernel, size_t i) {
   return std::fabs(kernel.means[i] - kernel.typical[i]) > kMixed * kernel.typical[i];
 }
 
-/// Logarithms of the ratios of values `apart` windows apart, minus their median, which is the trend.
+/// The logarithms of the ratios of values that are `apart` windows apart, minus their median, which is the
+/// trend.
 std::vector<double> changes(std::span<const double> values, size_t apart) {
   std::vector<double> result;
   for (size_t i = apart; i < values.size(); ++i) result.push_back(std::log(values[i] / values[i - apart]));
@@ -69,7 +71,7 @@ struct Exponent {
 /// The exponents that relate the series' changes to the kernel's, one per band. A pair of windows belongs to
 /// the band of the more disturbed one. An exponent is the median over the pairs, weighted by the square of
 /// the kernel's change; it is missing if the kernel never changed by more than `least_change` (a logarithm)
-/// within a pair.
+/// within a pair. In the first band, every change counts.
 std::array<std::optional<Exponent>, kBands.size()> exponents(std::span<const double> values,
                                                              std::span<const double> reference,
                                                              const ReferenceSeries& kernel,
@@ -90,9 +92,9 @@ std::array<std::optional<Exponent>, kBands.size()> exponents(std::span<const dou
   for (size_t band = 0; band < kBands.size(); ++band) {
     if (pairs[band].empty()) continue;
     const double exponent = weighted_median(pairs[band]);
-    // Pairs share windows: if the machine changes once, k windows on either side make k * k pairs, which
-    // carry as much information as k.
-    constexpr double kDeviations = 1.4826;  // of a normal distribution, in median absolute deviations
+    // Pairs share windows. If the machine changes once, k windows on either side make k * k pairs, which
+    // carry only as much information as k pairs.
+    constexpr double kDeviations = 1.4826;  // a normal standard deviation, in median absolute ones
     const double independent = std::sqrt(static_cast<double>(pairs[band].size()));
     for (Weighted& pair : pairs[band]) pair.value = std::fabs(pair.value - exponent);
     const double error = kDeviations * weighted_median(pairs[band]) / std::sqrt(independent);
@@ -134,12 +136,13 @@ std::vector<double> at_even_speed(std::span<const double> values, std::span<cons
   if (values.empty() || !all_positive(values) || !all_positive(reference)) return result;
   const double telling = std::log(options.least > 0 ? kLost : kBands[0]);
   const auto shown = exponents(values, reference, kernel, telling);
-  // Small changes always show an exponent, if only noise's near 0; that they are steady is what hides them.
+  // Small changes always yield an exponent, although it may be near 0 because of noise. A steady change isn't
+  // seen in neighboring windows, so `least` applies to small changes.
   Exponent of_band = shown[0].value_or(Exponent{});
   if (of_band.value < options.least) of_band = {options.least};
   std::array<double, kBands.size()> exponent;
   for (size_t band = 0; band < kBands.size(); ++band) {
-    if (band > 0) of_band = shown[band].value_or(of_band);  // else that of the next smaller changes
+    if (band > 0) of_band = shown[band].value_or(of_band);  // if unknown, the exponent of the next lower band
     exponent[band] = of_band.value + options.errors * of_band.error;
   }
   const double level = usual(reference);

@@ -11,8 +11,8 @@ namespace {
 
 using Values = std::vector<double>;
 
-/// The windows with long iterations: those whose addition is at least a third of the mean addition, with each
-/// addition weighted by itself.
+/// The windows with long iterations: their addition is at least a third of the mean addition, where each
+/// addition is weighted by itself.
 std::vector<size_t> events_in(std::span<const double> additions) {
   constexpr double kPart = 1.0 / 3;
   double sum = 0, squares = 0;
@@ -29,7 +29,7 @@ std::vector<size_t> events_in(std::span<const double> additions) {
 }
 
 /// Spreads each event's addition over the windows since the previous event. The intervals at both ends of the
-/// series count as long as the neighboring interval, or longer if they contain more windows.
+/// series are assumed to be as long as the neighboring interval, or longer if they contain more windows.
 Values spread(std::span<const double> additions, std::span<const size_t> events) {
   Values result(additions.size(), 0);
   const auto give = [&](size_t begin, size_t end, double rate) {
@@ -95,7 +95,7 @@ Values with_long_iterations_spread(std::span<const double> typical_values, std::
 namespace {
 
 constexpr double kFewestPeriods = 4;
-constexpr double kFewPeriods = 8;  // of which only a coarse profile is known
+constexpr double kFewPeriods = 8;  // with fewer periods, only a coarse profile is known
 constexpr size_t kMostBinsOfFew = 8, kMostBins = 32;
 
 /// Mean deviation of the values whose phase lies in each of `bins` parts of a period of 1 / frequency.
@@ -131,7 +131,7 @@ Folded fold(std::span<const double> values, double frequency, size_t bins, doubl
 
 std::optional<Season> find_season(std::span<const double> values) {
   constexpr double kLeastExplained = 0.6, kLeastExplainedByFew = 0.8;
-  constexpr double kAsGood = 0.02;  // a multiple of the period explains as much
+  constexpr double kAsGood = 0.02;  // within this, a multiple of the period explains no more
   const size_t n = values.size();
   if (static_cast<double>(n) < 2 * kFewestPeriods) return std::nullopt;
   const Line line = theil_sen(values);

@@ -21,7 +21,7 @@ constexpr double kAlarmsRarer = 5;  // than errors of the other claims: nobody l
 using Values = std::vector<double>;
 using Asked = ChangeEstimate::Asked;
 
-/// The iteration at which a window begins; that of the number of windows is the end.
+/// The iteration at which a window begins. For `window` equal to the number of windows, the end of the run.
 double start_of(size_t window, const FlatnessInput& input) {
   if (!input.starts.empty()) return input.starts[window];
   return static_cast<double>(input.first_iteration) +
@@ -35,9 +35,9 @@ bool rises_after(size_t cut, std::span<const double> medians, const FlatnessOpti
 }
 
 /// First window after warm-up: the truncation that minimizes the standard error of the mean of the remaining
-/// windows, with the trend of the settled part removed (otherwise steady growth would pass for settling).
-/// Returns 0 if the level before the best truncation was lower, and that lies beyond the longest permitted
-/// warm-up or rises don't settle: then a rise is a change.
+/// windows, with the trend of the settled part removed (otherwise steady growth would look like settling).
+/// Returns 0 if the level before the best truncation was lower, and the truncation lies beyond the longest
+/// permitted warm-up or `rise_settles` is false: such a rise is a change, not warm-up.
 size_t warmup_end(std::span<const double> medians, const FlatnessOptions& options) {
   constexpr double kLookedAt = 0.25;
   const size_t n = medians.size();
@@ -73,10 +73,10 @@ size_t warmup_end(std::span<const double> medians, const FlatnessOptions& option
   return rises_after(cut, medians, options) ? 0 : best.at;
 }
 
-/// How many times longer a run must be to be decided: half widths shrink with the square root of its length.
+/// How many times longer a run must be to be decided. Half widths shrink with the square root of its length.
 /// A change that can't be distinguished from zero is assumed to be zero; this needs an interval of half the
-/// bound in every statistic. Any other change must clear the bound: growth in the joint interval of one
-/// statistic, a change within the bound in the separate interval of each statistic.
+/// bound in every statistic. Any other change must be distinguished from the bound: growth by the joint
+/// interval of one statistic, a change within the bound by the separate interval of every statistic.
 double factor_to_decide(std::span<const ChangeEstimate> own, std::span<const ChangeEstimate> joint,
                         double bound) {
   const auto factor_of = [](const ChangeEstimate& estimate, double needed) {
@@ -97,8 +97,8 @@ double factor_to_decide(std::span<const ChangeEstimate> own, std::span<const Cha
   return factor <= kMostLonger ? factor : kInfinity;
 }
 
-/// Sets `reason` and the number of iterations that would decide: `factor` times the run's, 0 if it is
-/// decided. A run that is too short becomes inconclusive.
+/// Sets `reason` and the number of iterations that would decide, which is `factor` times the run's, or 0 if
+/// it is decided. A run that is too short becomes inconclusive.
 void explain(FlatnessVerdict& verdict, const FlatnessInput& input, const FlatnessOptions& options,
              double factor) {
   const double iterations = start_of(input.medians.size(), input) - start_of(0, input);
@@ -132,7 +132,7 @@ void explain(FlatnessVerdict& verdict, const FlatnessInput& input, const Flatnes
   verdict.iterations_to_decide = factor == 0 ? 0 : std::ceil(start_of(0, input) + factor * iterations);
 }
 
-/// Settling by more than the bound isn't left out silently.
+/// Mentions a warm-up in which the level changed by more than the bound.
 void name_warmup(FlatnessVerdict& verdict, const FlatnessInput& input) {
   if (std::fabs(verdict.warmup_change) <= verdict.bound) return;
   const double count = start_of(static_cast<size_t>(verdict.warmup_windows), input) - start_of(0, input);
@@ -143,8 +143,8 @@ void name_warmup(FlatnessVerdict& verdict, const FlatnessInput& input) {
   verdict.reason += verdict.left_out;
 }
 
-/// What long iterations in a few of the windows add to the mean, in the first and in the second half of the
-/// run, as a share of the usual mean. The two longest windows of each half are left out: a stall is no
+/// How much long iterations in a few windows add to the mean of the first and of the second half of the run,
+/// as a share of the usual mean. The two longest windows of each half are left out, because a stall isn't
 /// growth.
 std::array<double, 2> rare_excess(std::span<const double> means) {
   constexpr size_t kStalls = 2;
@@ -162,9 +162,9 @@ std::array<double, 2> rare_excess(std::span<const double> means) {
   return shares;
 }
 
-/// If the level grows several-fold, the disturbance that a wandering machine adds grows with it and hides the
-/// growth from statistics of sums. The logarithms of the medians of eighths of the run aren't affected by
-/// that. Only a change by half counts: smaller ones occur by chance if a level wanders slowly by tenths.
+/// If the level grows several-fold, the noise that a wandering machine adds grows with it and can hide the
+/// growth from the other statistics. The logarithms of the medians of eighths of the run aren't affected.
+/// Only a change by half counts: smaller ones occur by chance if a level wanders slowly by tenths.
 void judge_steepness(FlatnessVerdict& verdict, std::span<const double> medians, double confidence) {
   constexpr size_t kParts = 8, kLeastOfPart = 8;
   constexpr double kSteep = 0.5;
@@ -188,8 +188,8 @@ void judge_steepness(FlatnessVerdict& verdict, std::span<const double> medians, 
   verdict.estimates.push_back(trend);
 }
 
-/// The levels of medians and means don't show what only a few windows contain. If this part has changed by
-/// more than twice the bound, the run isn't called flat.
+/// Medians and means of windows don't show long iterations in only a few windows. If their excess has changed
+/// by more than twice the bound, a flat verdict becomes inconclusive.
 void doubt_rare_iterations(FlatnessVerdict& verdict, std::span<const double> means) {
   if (verdict.kind != Flatness::kFlat) return;
   const auto [first, second] = rare_excess(means);
@@ -214,7 +214,8 @@ void name_by_shape(FlatnessVerdict& verdict, std::span<const LevelChange> change
   }
 }
 
-/// If the level goes up and down over more than a window, a run of any length may fail to decide.
+/// Mentions that a level wanders up and down over more than one window; then even a longer run may not
+/// decide.
 void name_wandering(FlatnessVerdict& verdict, std::span<const LevelChange> changes, size_t points) {
   constexpr double kDependent = 0.5;  // of the points: at most this effective sample size
   const LevelChange& widest = *std::ranges::max_element(changes, {}, &LevelChange::wander);
@@ -231,7 +232,7 @@ double iteration_of(size_t point, const FlatnessVerdict& verdict, const Flatness
   return start_of(window, input);
 }
 
-/// An excursion of the level beyond the bound.
+/// Mentions an excursion of the level beyond the bound.
 void name_excursion(FlatnessVerdict& verdict, const LevelChange& track, const FlatnessInput& input) {
   if (verdict.kind == Flatness::kFlat || !track.excursion) return;
   const auto& [begin, end, change] = *track.excursion;
@@ -242,11 +243,11 @@ void name_excursion(FlatnessVerdict& verdict, const LevelChange& track, const Fl
                   100 * std::fabs(change), change > 0 ? "higher" : "lower", verdict.reason);
 }
 
-/// Where the level changed, if most of the change happened at once.
+/// Mentions where the level changed, if most of the change happened at once.
 void name_position(FlatnessVerdict& verdict, const LevelChange& track, const FlatnessInput& input) {
   constexpr double kMost = 0.8;
   if (verdict.kind != Flatness::kGrowing && verdict.kind != Flatness::kShrinking) return;
-  if (track.excursion) return;  // which has two places
+  if (track.excursion) return;  // an excursion has two changes
   const double change = track.changes[kLastTenth], step = track.changes[kStep];
   if (std::fabs(change) <= verdict.bound || step / change < kMost) return;
   verdict.reason +=
@@ -260,8 +261,8 @@ WindowLevels levels_of(const FlatnessInput& input, size_t begin) {
   return {rest(input.medians), rest(input.trimmed_means), rest(input.means)};
 }
 
-/// The first window after warm-up, in the medians and in the means. If rises don't settle, none that the
-/// medians show is cut off because the means settle.
+/// The first window after warm-up, considering both medians and means. If `rise_settles` is false, a rise of
+/// the medians isn't cut off because the means settle.
 size_t warmup_end(const FlatnessInput& input, const FlatnessOptions& options) {
   const size_t of_medians = warmup_end(input.medians, options);
   const size_t of_means = input.means.empty() ? 0 : warmup_end(input.means, options);
@@ -273,7 +274,7 @@ size_t warmup_end(const FlatnessInput& input, const FlatnessOptions& options) {
 
 FlatnessVerdict judge_series(const FlatnessInput& input, const FlatnessOptions& options,
                              const Correction* correction) {
-  constexpr double kModelError = 0.02;  // of what the correction did to a statistic
+  constexpr double kModelError = 0.02;  // share of the correction's effect on a statistic
   FlatnessVerdict verdict;
   verdict.bound = options.bound;
   const size_t begin = warmup_end(input, options);
@@ -296,7 +297,7 @@ FlatnessVerdict judge_series(const FlatnessInput& input, const FlatnessOptions& 
                                                                   .replicates = options.replicates,
                                                                   .seed = options.seed,
                                                                   .corrected = correction != nullptr});
-  const auto lowest = [](double change, double half_width) {  // nothing falls by more than 100 %
+  const auto lowest = [](double change, double half_width) {  // a level can't fall by more than 100 %
     return std::min(change, std::max(-1.0, change - half_width));
   };
   std::vector<ChangeEstimate> joint;
@@ -313,7 +314,7 @@ FlatnessVerdict judge_series(const FlatnessInput& input, const FlatnessOptions& 
       const double all = std::hypot(one.joint_half_widths[s], error);
       const std::string_view name = statistic_name(one.track, static_cast<Statistic>(s));
       // The trend through a step or a ramp is steeper than the change itself. An excursion that returns has
-      // no step, and its end differs from what lies before because that contains the excursion.
+      // no step, and its end differs from the rest only because the rest contains the excursion.
       const bool of_other_shape =
           one.shape && ((s == kTrend && *one.shape != kTrend) || (s == kStep && *one.shape == kLastTenth) ||
                         (s == kEnd && one.excursion));

@@ -18,7 +18,7 @@ void require_values(std::span<const double> values, size_t at_least, std::string
 
 double two_sided_p(double z) { return std::erfc(std::fabs(z) / std::sqrt(2.0)); }
 
-/// Median of `values`, reordering them.
+/// The median of `values`, which are reordered.
 double median_in_place(std::span<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
@@ -62,7 +62,7 @@ double hamed_rao_factor(std::span<const double> values, double slope) {
   double sum = 0;
   for (int lag = 1; lag + 2 < static_cast<int>(n); ++lag) {
     const double rho = autocorrelation(rank, lag);
-    if (std::fabs(rho) <= significant) break;  // farther lags are significant by chance alone
+    if (std::fabs(rho) <= significant) break;  // larger lags would be significant only by chance
     sum += (n - lag) * (n - lag - 1) * (n - lag - 2) * rho;
   }
   // Negative sums would give less variance than perfectly regular noise has; the lower limit prevents that.
@@ -286,7 +286,7 @@ std::optional<Period> find_period(std::span<const int64_t> iterations) {
   constexpr size_t kNeighbors = 3;
   constexpr size_t kLeast = 4;
   if (iterations.size() < kLeast) return std::nullopt;
-  std::map<int64_t, size_t> gaps;  // length -> how often
+  std::map<int64_t, size_t> gaps;  // length -> number of occurrences
   for (size_t i = 0; i < iterations.size(); ++i) {
     for (size_t j = i + 1; j < std::min(i + 1 + kNeighbors, iterations.size()); ++j) {
       if (iterations[j] - iterations[i] >= 2) ++gaps[iterations[j] - iterations[i]];

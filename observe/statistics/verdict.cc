@@ -16,8 +16,8 @@ bool smaller(const ChangeEstimate& a, const ChangeEstimate& b) {
   return std::fabs(a.change) < std::fabs(b.change);
 }
 
-/// Whether the estimate leaves room for flat. One that flat doesn't need must only not be known to be beyond
-/// the bound.
+/// Whether the estimate is compatible with flat. An estimate that flat ignores only must not lie surely
+/// beyond the bound.
 bool allows_flat(const ChangeEstimate& estimate, double bound) {
   return within(estimate, bound) || (estimate.asked == Asked::kForChange && !surely_beyond(estimate, bound));
 }
@@ -78,7 +78,7 @@ void decide(FlatnessVerdict& verdict, std::vector<ChangeEstimate> joint) {
   }
   verdict.kind = Flatness::kInconclusive;
   for (size_t i = 0; i < joint.size();
-       ++i) {  // an estimate that rules out flat, but not sure enough to be growth
+       ++i) {  // an estimate that rules out flat, but isn't certain enough for growth
     if (!shows_change(estimates[i], bound)) continue;
     estimates[i] = joint[i];
     estimates[i].asked = Asked::kAlways;

@@ -92,7 +92,7 @@ double ReferenceTimes::typical_ns() const {
                                : (total_ns - disturbed_ns) / static_cast<double>(count - disturbed);
 }
 
-/// The quantiles of both together: each is the weighted mean of a sixteenth of all.
+/// Computes the joint quantiles: each is the weighted mean of a sixteenth of all iterations.
 void QuietIterations::add(const QuietIterations& other) {
   if (other.iterations == 0) return;
   std::array<std::pair<float, double>, 2 * kQuantiles> both;  // and their weights
@@ -171,7 +171,7 @@ std::vector<double> window_waited(std::span<const Window> windows) {
     iterations += static_cast<double>(window.iterations + window.passed);
     const bool read = window.reference.count > 0 || window.waited_ns > 0;
     if (!read && i + 1 < windows.size()) continue;
-    const bool unread = !read && !result.empty();  // the last windows: as those before
+    const bool unread = !read && !result.empty();  // the last windows get the value before them
     result.resize(i + 1, unread ? result.back() : waited_ns / iterations);
     waited_ns = iterations = 0;
   }
