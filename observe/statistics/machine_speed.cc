@@ -18,7 +18,7 @@ namespace {
 constexpr std::array kBands{1.05, 1.5, std::numeric_limits<double>::infinity()};
 constexpr double kLost = 1.15;  // above this ratio, not every program can be corrected
 constexpr double kMixed =
-    0.15;  // the machine changed within a window if its mean differs from the typical time by this share
+    0.15;  // of the typical time; if the mean differs by more, the machine changed within the window
 constexpr double kMostExponent = 2;
 constexpr size_t kMostApart = 8;  // distance of compared windows
 
