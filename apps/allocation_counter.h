@@ -1,15 +1,15 @@
-// Counts every allocation of the process by interposing malloc and its relatives, and tells sealed sections
-// (core/telemetry/sealed.h) of allocations, threads and file handles (pthread_create, open and its
-// relatives). Linked into the command and into tests that need it, never into the library; absent under
-// sanitizers, which interpose themselves. A user's program has it by linking isochron::allocation_counter and
-// calling allocations_counted().
+// Counts every allocation of the process by interposing malloc and related functions. Reports allocations,
+// new threads and opened files (pthread_create, open and related functions) to sealed sections
+// (core/telemetry/sealed.h). It is linked into the command and into tests that need it, but not into the
+// library. It is absent under sanitizers, which interpose the same functions. A user's program can link
+// isochron::allocation_counter and call allocations_counted().
 #pragma once
 
 #include <cstdint>
 
 namespace isochron {
 
-/// False under sanitizers: then the counts stay 0 and mean nothing.
+/// False under sanitizers; the counts then stay 0 and have no meaning.
 bool allocations_counted();
 /// Number of blocks allocated so far, on all threads. Allocations inside calls of other libraries
 /// (core/base/library_call.h) are not counted.

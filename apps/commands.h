@@ -1,5 +1,5 @@
-// The subcommands of `isochron`. Each adds itself to the parser with a callback that does the work; a
-// callback reports mistakes by throwing isochron::Error and a failed check by throwing CheckFailed.
+// The subcommands of `isochron`. Each function adds a subcommand to the parser, with a callback that does the
+// work. A callback throws isochron::Error for mistakes, and CheckFailed for a failed check.
 #pragma once
 
 #include <filesystem>
@@ -12,7 +12,7 @@
 #include "isochron/core/files/run_folder.h"
 
 namespace CLI {
-class App;  // declared only: a source that includes CLI11 takes seconds longer to compile
+class App;  // only declared, because including CLI11 adds seconds to compilation
 }
 
 namespace isochron::apps {
@@ -20,13 +20,13 @@ namespace isochron::apps {
 /// The exit status if the system has no memory left.
 inline constexpr int kOutOfMemory = 4;
 
-/// The check that was asked for failed (not flat, not a number): exit status 1.
+/// A requested check failed (not flat, not a number): exit status 1.
 class CheckFailed : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// A signal ended the work in good order: exit status 128 and the signal's number, as shells have it.
+/// A signal ended the work in an orderly way. The exit status is 128 plus the signal's number, as in shells.
 class Interrupted : public std::runtime_error {
  public:
   Interrupted(int signal, const std::string& text) : std::runtime_error(text), signal_(signal) {}
@@ -46,21 +46,21 @@ void add_report(CLI::App& app);
 void add_train(CLI::App& app);
 void add_watch(CLI::App& app);
 
-/// Throws kIo, before any work is done, unless the folder exists in which `file` will be written. Does
-/// nothing for an empty path.
+/// Throws kIo unless the folder of `file` exists. Call this before any work is done. Does nothing for an
+/// empty path.
 void require_folder_of(const std::filesystem::path& file);
 /// Creates the folder and its missing parents. Throws kIo. Does nothing for an empty path.
 void make_folder(const std::filesystem::path& folder);
 
-/// Calls make_folder for each, and locks the folders for this process while the returned locks live: two
-/// processes that write into one folder would overwrite each other's files. Throws kIo, also if another
-/// process holds a lock. A folder may occur twice.
+/// Calls make_folder for each folder, and locks the folders for this process as long as the returned locks
+/// live, because two processes that write to one folder would overwrite each other's files. A folder may
+/// occur twice. Throws kIo, also if another process holds a lock.
 std::vector<std::shared_ptr<FolderLock>> make_own_folders(const std::vector<std::filesystem::path>& folders);
 
-/// Discards standard output from now on; for all ranks except the first. Throws kIo.
+/// Discards standard output from now on. Used by all ranks except the first. Throws kIo.
 void print_nothing();
 
-/// Whether the system reported a lack of memory, or that it can't create a thread or process.
+/// Whether the error means a lack of memory, or that the system can't create a thread or process.
 bool is_want_of_memory(const std::error_code& error);
 
 /// Parses and runs a command line. Returns the exit status: 0 for success, 1 for a failed check, 2 for wrong

@@ -1,4 +1,4 @@
-// The options of the commands that can also run on a device instead of the CPU.
+// Options of the commands that can run on a device instead of the CPU.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -8,7 +8,8 @@
 
 namespace isochron::apps {
 
-/// --device and --plain-kernels. `device` keeps what it holds as the default, and must outlive the parsing.
+/// Adds --device and --plain-kernels. The initial value of `device` is the default. `device` must outlive the
+/// parsing.
 inline void add_device_option(CLI::App& command, Device& device, const std::string& description) {
   CLI::Option* const option =
       command

@@ -1,4 +1,4 @@
-// Marks the end of a timed step; on a device, when its results can be read.
+// Waits for the end of a timed step: on a device, until its results can be read.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// What `isochron doctor` says of several processes: MPI, launchers, and the cores of a rank.
+// What `isochron doctor` reports about several processes: MPI, launchers, and the cores of a rank.
 #pragma once
 
 #include <string>
@@ -14,13 +14,13 @@ struct DoctorRow {
 };
 
 struct LaunchReport {
-  bool first = true;            // this process is rank 0, or alone, and prints everything
+  bool first = true;            // whether this process is rank 0 or alone, and prints everything
   std::string line;             // what any other rank prints
   std::vector<DoctorRow> rows;  // of the first
   std::vector<std::string> advice;
 };
 
-/// MPI isn't started, and no part of it stays loaded.
+/// Doesn't start MPI, and doesn't keep its library loaded.
 LaunchReport launch_report(const observe::MachineDescription& machine);
 
 }  // namespace isochron::apps

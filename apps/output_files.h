@@ -1,4 +1,4 @@
-// The files that a command writes: checks that they differ from each other and from those that it reads. The
+// The files that a command writes: checks that they differ from each other and from the files it reads. The
 // name "-" means standard output.
 #pragma once
 
@@ -21,12 +21,12 @@ void require_distinct(const std::vector<NamedFile>& inputs, const std::vector<Na
 /// Whether both paths refer to the same file when written.
 bool are_one_file(const std::filesystem::path& a, const std::filesystem::path& b);
 
-/// If one of the files is "-", keeps standard output for it: everything printed then goes to standard error.
-/// Call it before anything is printed. Throws kIo.
+/// If one of the files is "-", reserves standard output for it; everything printed then goes to standard
+/// error. Call this before printing anything. Throws kIo.
 void keep_standard_output_for(const std::vector<std::filesystem::path>& files);
 
-/// Writes a file atomically, or to standard output if its name is "-", which must have been kept for it. Does
-/// nothing for an empty path. Throws kIo.
+/// Writes a file atomically or, if its name is "-", to standard output, which must have been reserved for it.
+/// Does nothing for an empty path. Throws kIo.
 void write_output(const std::filesystem::path& path, std::string_view content);
 
 /// What `train --out` writes into its folder; empty for an empty path.

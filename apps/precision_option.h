@@ -9,7 +9,7 @@
 
 namespace isochron::apps {
 
-/// `precision` keeps what it holds as the default, and must outlive the parsing.
+/// The initial value of `precision` is the default. `precision` must outlive the parsing.
 inline void add_precision_option(CLI::App& command, Precision& precision) {
   command
       .add_option_function<std::string>(
@@ -22,7 +22,7 @@ inline void add_precision_option(CLI::App& command, Precision& precision) {
       ->default_str(std::string(precision_name(precision)));
 }
 
-/// Throws kUnsupported for a precision that the device doesn't have.
+/// Throws kUnsupported if the device doesn't support the precision.
 inline void require_precision(Precision precision, const Device& device) {
   require(precision != Precision::kTf32 || !device.is_cpu(), ErrorCode::kUnsupported, "--precision",
           "tf32 is for CUDA devices; name one with --device cuda, or leave --precision out");

@@ -1,5 +1,5 @@
-// The command as a process: how it prints, and how it ends if an exception isn't possible: by a signal, or
-// because a library runs out of memory.
+// The command as a process: how it prints, and how it ends if no exception can be thrown, that is, because of
+// a signal or because a library runs out of memory.
 #pragma once
 
 namespace isochron::apps {

@@ -1,4 +1,4 @@
-// The files in the folder of a run that `train --out` writes.
+// The files that `train --out` writes into a run's folder.
 #pragma once
 
 #include <string_view>
@@ -9,7 +9,7 @@
 namespace isochron::apps {
 
 inline constexpr std::string_view kPageFile = "report.html";
-inline constexpr std::string_view kResultFile = "train.json";  // the same that --json writes
+inline constexpr std::string_view kResultFile = "train.json";  // the same as that of --json
 inline constexpr std::string_view kHistoryFile = "history.csv";
 inline constexpr std::string_view kWindowsFile = "windows.csv";
 inline constexpr std::string_view kKernelsFile = "kernels.json";

@@ -1,5 +1,5 @@
-// The reference cases of `isochron bench`, which docs/performance.md compares with other frameworks. Each is
-// a whole train step (or loop) on fixed random data.
+// The reference cases of `isochron bench`, in which docs/performance.md compares Isochron with other
+// frameworks. Each is a complete train step or loop on fixed random data.
 #pragma once
 
 #include <algorithm>
@@ -19,16 +19,16 @@
 
 namespace isochron::apps {
 
-/// A case made ready to run: model built, step captured and planned.
+/// A case that is ready to run: its model is built, its step captured and planned.
 class CaseRun {
  public:
   virtual ~CaseRun() = default;
   /// One measured unit: a train step, an epoch, a loop.
   virtual void step() = 0;
-  /// The captured step, for its plan's figures and its profile. Its last call had arguments that live as long
-  /// as the case. Null if a case has several steps or none.
+  /// The captured step, for figures about its plan and for a profile; null if a case has several steps or
+  /// none. The arguments of its last call must live as long as the case.
   virtual CapturedFunction* captured() { return nullptr; }
-  /// What one step's time is divided by, e.g. the iterations of a loop.
+  /// The number by which a step's time is divided, such as the iterations of a loop.
   virtual double units() const { return 1; }
 };
 
@@ -53,16 +53,16 @@ struct BenchCase {
   Uses uses = Uses::kProducts;
 };
 
-/// Draws (x, y), x first.
+/// Draws a batch (x, y); x is drawn first.
 using DrawBatch = std::function<std::pair<Tensor, Tensor>(Rng& rng)>;
 
-/// A train step of `model` on eight batches in turn, as in the other frameworks' benchmarks. On a device
-/// there are four batches, stored there, and a step's time ends when its loss can be read.
+/// A train step of `model` that cycles through eight batches, as in the other frameworks' benchmarks. On a
+/// device it cycles through four batches that are stored there, and a step ends when its loss can be read.
 std::unique_ptr<CaseRun> train_case(std::unique_ptr<nn::Module> model, optim::Optimizer optimizer,
                                     train::Loss loss, const DrawBatch& draw, const CaseOptions& options = {});
 
 const std::vector<BenchCase>& bench_cases();
-/// Throws kInvalidArgument listing the names.
+/// The case of that name. Throws kInvalidArgument, listing the names, if there is none.
 const BenchCase& bench_case(const std::string& name);
 
 /// Seconds as nanoseconds. Larger values count as 1e9 seconds, which fit into 64 bits.

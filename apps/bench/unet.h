@@ -23,9 +23,9 @@ class UNetBlock : public nn::Module {
 };
 
 /// A small U-Net (Ronneberger, Fischer, Brox: "U-Net: Convolutional Networks for Biomedical Image
-/// Segmentation", MICCAI 2015): a block for each width with pooling between blocks, and then transposed
-/// convolutions back up. Their results are concatenated with the output of the same level on the way down. x:
-/// (N, H, W, C), H and W multiples of 2^(widths - 1); result (N, H, W, outputs).
+/// Segmentation", MICCAI 2015): one block per width on the way down, with pooling between blocks, and then
+/// transposed convolutions on the way up, whose results are concatenated with the output of the same level on
+/// the way down. x: (N, H, W, C), H and W multiples of 2^(widths - 1); result (N, H, W, outputs).
 class UNet : public nn::Module {
  public:
   UNet(const std::vector<int64_t>& widths, int64_t groups, int64_t outputs);

@@ -1,5 +1,5 @@
-// What is wrong with the loops of a scenario: the symptom, its start, its causes and the cure. The lines that
-// the command prints and the first screen of the page are made of this.
+// Diagnoses the loops of a scenario: the symptom, its start, its causes and the cure. The command prints the
+// diagnoses, and the page begins with them.
 #pragma once
 
 #include <span>
@@ -24,20 +24,20 @@ struct Diagnosis {
   std::string what;   // "slows down from 425 us to 4.94 ms per iteration"
   std::string since;  // "iteration 830", "the first iteration"; empty if unknown
   std::string also;   // what else happens, "takes 16.4x the time of 'planned arena'"; may be empty
-  std::vector<observe::Cause> causes;  // without causes in the machine; may be empty
+  std::vector<observe::Cause> causes;  // except causes in the machine; may be empty
 };
 
 /// A diagnosis for each loop that needs one, worst first, otherwise in the scenario's order. A cured loop
 /// gets a diagnosis only if its time, memory or disk use was found growing.
 std::vector<Diagnosis> diagnoses_of(const ScenarioResult& result);
-/// Of all scenarios, worst first.
+/// The diagnoses of all scenarios, worst first.
 std::vector<Diagnosis> diagnoses_of(std::span<const ScenarioResult> results);
 
 /// "Of 6 loops, 2 slow down as they run, 1 is slow from its first iteration on. 3 of 3 cured loops stay
 /// flat."
 std::string headline(std::span<const ScenarioResult> results);
 
-/// Time of one of the document's iterations if a recorded iteration takes `ns`.
+/// The time of one iteration of the document if a recorded iteration takes `ns`.
 double per_iteration(const Loop& loop, double ns);
 /// "1,000".
 std::string count_text(int64_t count);

@@ -9,9 +9,9 @@
 
 namespace isochron::apps {
 
-/// The page starts with the diagnoses: which loop, symptom, start, causes and cure. Each scenario follows
-/// with its loops, their time and memory over the run, their epochs, and each loop's own report. `device`:
-/// where the scenarios ran.
+/// The page starts with the diagnoses (loop, symptom, start, causes and cure). Each scenario follows with its
+/// loops, their time and memory over the run, their epochs, and each loop's own report. `device`: where the
+/// scenarios ran.
 std::string compare_page(std::span<const ScenarioResult> scenarios, Device device);
 
 /// The scenario's figure as an SVG file; empty if no loop has a window to draw.

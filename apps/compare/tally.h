@@ -1,4 +1,4 @@
-// What loops were found to be over many runs of `compare` in a row: as expected, inconclusive, or otherwise.
+// Counts the findings for each loop over several runs of `compare`: as expected, inconclusive, or otherwise.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -16,7 +16,7 @@ class Tally {
 
   /// Summary of the latest run: "27 loops: 26 as expected, 1 inconclusive, 0 not as expected".
   std::string latest_text() const;
-  /// One row per loop, sums with shares, and the other findings with their counts.
+  /// A table with one row per loop, the sums with shares, and the deviations with their counts.
   std::string text() const;
   /// {runs, as_expected, inconclusive, otherwise, loops: [{scenario, loop, as_expected, inconclusive,
   /// otherwise, deviations: {text: times}}]}

@@ -1,4 +1,4 @@
-// What `isochron compare` prints of a scenario.
+// The text that `isochron compare` prints for a scenario.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace isochron::apps {
 /// the loops' notes and the scenario's tables. Ends with a newline.
 std::string scenario_text(const ScenarioResult& result, const CompareOptions& options);
 
-/// The series of a loop's memory and files, and what a cell says after their growth.
+/// The series for a loop's memory and files, each with a text that follows its growth in a table cell.
 struct ShownSeries {
   const char* series;
   const char* where;
@@ -21,10 +21,10 @@ inline constexpr ShownSeries kMemoryAndDisk[] = {{"rss_bytes", ""}, {"disk_bytes
 /// Memory and disk in one cell: "growing +644.00 MB, growing +16.30 MB on disk".
 std::string memory_and_disk_cell(const observe::RunReport& report);
 
-/// One row per loop and one column per epoch; each epoch has as many of the document's iterations as the
-/// shortest loop's. A loop without a timed epoch has no row.
+/// One row per loop and one column per epoch. All epochs count the same number of the document's iterations,
+/// which is that of the shortest epoch of any loop. Epochs that weren't timed are shown as a dash.
 observe::Table epochs_table(const ScenarioResult& result);
-/// ns of each epoch of the scenario's i-th loop, for as many iterations as those of the table.
+/// The time in ns of each epoch of the i-th loop, scaled to the number of iterations in epochs_table.
 std::vector<double> comparable_epochs(const ScenarioResult& result, size_t i);
 
 }  // namespace isochron::apps

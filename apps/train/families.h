@@ -1,4 +1,4 @@
-// The bundled models by name. Each family of models is one file; here is the list that the command shows.
+// The bundled models by name. There is one source file per family of models.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ struct TrainableModel {
   std::string name;
   std::string what;  // one line for the help
   void (*train)(const TrainOptions&);
-  bool batch_norm = false;  // whether it has batch normalization, which --sync-batch-norm is for
+  bool batch_norm = false;  // whether it has batch normalization (for --sync-batch-norm)
 };
 
 std::vector<TrainableModel> image_models();     // images.cc

@@ -10,13 +10,13 @@ namespace isochron::apps {
 
 struct NamedOptimizer {
   std::string name;
-  double learning_rate;  // usual for it
+  double learning_rate;  // the usual one
   optim::Optimizer (*make)(double learning_rate, const optim::StepOptions& step);
 };
 
 /// In the order of the help.
 const std::vector<NamedOptimizer>& named_optimizers();
-/// Throws kInvalidArgument listing the names.
+/// The optimizer of that name. Throws kInvalidArgument, listing the names, if there is none.
 const NamedOptimizer& optimizer_named(const std::string& name);
 
 }  // namespace isochron::apps

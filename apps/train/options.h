@@ -1,4 +1,4 @@
-// What the command line of `isochron train` may say.
+// The options of `isochron train`.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace isochron::apps {
 
-/// Both ends included, from 1.
+/// A range of steps, counted from 1, including both ends.
 struct StepRange {
   int64_t first = 1;
   int64_t last = 0;
@@ -24,7 +24,7 @@ std::optional<StepRange> parse_steps(const std::string& text);
 struct TrainOptions {
   std::string model;
   std::filesystem::path data;
-  // 0 and empty: the model's own.
+  // 0 or empty: the model's default.
   int epochs = 0;
   int64_t steps = 0;
   int64_t batch = 0;
@@ -38,8 +38,8 @@ struct TrainOptions {
   bool exact_sums = false;
   bool sync_batch_norm = false;
   std::optional<uint64_t> bucket_bytes;
-  std::optional<double> patience_seconds;      // wait of ranks for another before they report it; none: 60
-  std::optional<double> patience_end_seconds;  // before the run ends; none: for ever
+  std::optional<double> patience_seconds;      // ranks wait for another before they report it; unset: 60
+  std::optional<double> patience_end_seconds;  // and before they end the run; unset: forever
   bool dry_run = false;
   bool deterministic = false;
   bool require_flat = false;

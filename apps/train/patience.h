@@ -9,10 +9,10 @@
 
 namespace isochron::apps {
 
-/// For MPI's start and end.
+/// The patience for MPI's start and end.
 comm::LaunchWatchOptions patience_of(const TrainOptions& options);
-/// A collective call. Returns null if there is nothing to watch. The files are in a folder `ranks` in that of
-/// --checkpoint, or else in that of --out.
+/// Starts watching the other ranks. All ranks must call this. Returns null if there is nothing to watch. Its
+/// files are in a subfolder `ranks` of the folder of --checkpoint, or else of --out.
 std::unique_ptr<comm::Watchdog> watch_ranks(const TrainOptions& options);
 
 }  // namespace isochron::apps

@@ -10,14 +10,14 @@
 
 namespace isochron::apps {
 
-/// Where the trained weights go, in the folder of `--checkpoint`.
+/// The name of the trained weights in the folder of `--checkpoint`.
 inline constexpr const char* kWeightsName = "weights.safetensors";
 
 /// Throws kInvalidArgument if the name isn't that of a file directly in the folder, or is that of the weights
 /// file.
 train::ModelCheckpointOptions checkpoint_options(const TrainOptions& options);
 
-/// Before each epoch and at the end, prints which checkpoints were written since.
+/// Before each epoch and at the end, prints which checkpoints were written since the last time.
 class SavedLines : public train::Callback {
  public:
   SavedLines();

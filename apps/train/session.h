@@ -33,10 +33,10 @@
 
 namespace isochron::apps {
 
-/// Thrown in a training that is the twin of another one when the other no longer needs it.
+/// Thrown in a training that is the twin of another one, when the other no longer needs it.
 struct TwinDone {};
 
-/// For models that are made by a function.
+/// Moves a model that a function has made to the heap.
 template <typename Model>
 std::unique_ptr<nn::Module> own(Model model) {
   return std::make_unique<Model>(std::move(model));
@@ -59,15 +59,15 @@ struct ComparedRow {
   std::vector<double> values;
 };
 
-/// What a trained model reached.
+/// The results of a trained model.
 struct TrainOutcome {
   std::string title = {};                  // of the page
   std::string task = {};                   // one sentence: data and question
   std::string result = {};                 // one sentence: the result compared with the baselines
   std::vector<std::string> measures = {};  // of the rows below: "accuracy"
-  std::vector<ComparedRow> compared = {};  // first this model
+  std::vector<ComparedRow> compared = {};  // this model first
   nlohmann::ordered_json test = {};        // the same numbers by name, for programs
-  std::vector<observe::Plot> plots = {};   // beside that of the loss
+  std::vector<observe::Plot> plots = {};   // in addition to the plot of the loss
   std::string sample = {};                 // generated text
 };
 
@@ -81,23 +81,24 @@ class TrainSession {
   uint64_t seed() const { return options_.seed; }
   int64_t batch() const { return batch_; }
 
-  /// Rows in random order, in batches made ahead.
+  /// Shuffled rows in prefetched batches.
   template <typename Dataset>
   Dataset batches(const Dataset& rows) const {
     return rows.shuffle(kShuffleRows, {.seed = options_.seed}).batch(batch_).prefetch();
   }
 
-  /// The loaded data, before it is changed. A run that resumes from this run's checkpoints must have the same
-  /// data.
+  /// Call this with the loaded data before changing them. A run that resumes from this run's checkpoints must
+  /// have the same data.
   void trains_on(std::initializer_list<Tensor> data);
 
   optim::Optimizer& optimizer() { return optimizer_; }
-  /// A trainer for functions that update with the session's optimizer, as train::supervised makes them, under
-  /// its schedule for training on `data`. Throws DryRunDone if a dry run is requested.
+  /// A trainer for `functions`, which must update with the session's optimizer, like those that
+  /// train::supervised makes. Sets the optimizer's schedule for training on `data`. Throws DryRunDone if a
+  /// dry run is requested.
   train::Trainer trainer(train::BatchFunctions functions, train::Batches data);
   void fit(train::Trainer& trainer, train::Batches data, train::FitOptions fit_options = {});
 
-  /// Prints and writes the outcome. Throws CheckFailed.
+  /// Prints and writes the outcome. Throws CheckFailed if a requested check fails.
   void finish(const TrainOutcome& outcome);
 
  private:
@@ -115,7 +116,7 @@ class TrainSession {
   std::vector<train::FitOptions::Setting> settings() const;
   /// Adds the callbacks that save checkpoints and write scalars, as the options say.
   void add_callbacks(std::vector<train::Callback*>& callbacks);
-  /// Which steps are recorded, for the trace that is asked for and the table of kernels.
+  /// The steps to record for the requested trace and for the table of kernels.
   train::FitOptions::TracedSteps traced_steps(int64_t steps_per_epoch);
   void write_trace();
   void save_weights();
@@ -139,13 +140,13 @@ class TrainSession {
   std::string optimizer_name_;
   double learning_rate_;
   optim::Optimizer optimizer_;
-  std::unique_ptr<train::DeviceSensors> sensors_;  // of the device; null: it trains on the CPU
+  std::unique_ptr<train::DeviceSensors> sensors_;  // the device's; null on the CPU
   observe::Recorder recorder_;
   std::optional<observe::BesideTwin> beside_twin_;
-  std::optional<observe::RunData> run_;  // where it ended before the training, which was beside its twin then
-  int64_t timed_iterations_ = 0, total_ns_ = 0;  // part of the recorder's totals reported to turns
+  std::optional<observe::RunData> run_;          // of the run before the comparison with the twin
+  int64_t timed_iterations_ = 0, total_ns_ = 0;  // totals of the recorder at the last call of after_iteration
   int64_t steps_per_epoch_ = 0;                  // 0: a pass over the data
-  std::string data_checksum_;                    // of `trains_on`, where checkpoints are made
+  std::string data_checksum_;                    // of the data in `trains_on`, if checkpoints are saved
   train::History history_;
   std::function<train::NamedVariables()> weights_;
   std::optional<train::ModelCheckpoint> checkpoints_;

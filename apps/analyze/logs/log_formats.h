@@ -1,4 +1,4 @@
-// The logs of common training programs: a table of formats, each with expressions for its lines.
+// A table of the log formats of common training programs, with regular expressions for their lines.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace isochron::apps {
 
 /// What each number in a format is averaged over.
 enum class Averaging {
-  kNone,     // what it names: a step, an epoch
+  kNone,     // nothing: the value is that of one step or epoch
   kRecent,   // the latest steps
   kBarSoFar  // all steps since the bar began
 };
@@ -22,18 +22,18 @@ enum class Averaging {
 struct LogFormat {
   std::string_view name;     // of --format
   std::string_view program;  // for people
-  /// RE2's syntax, with the words that log_formats.cc spells out. Named groups mark the parts: `value` and
-  /// its `unit` (or else `default_unit`); for a bar, `done` and `total`; `label`, with numbers, names the
-  /// phase; `heading` marks a line that names the phase of the bars below it; `of` is what is timed; `count`
-  /// is its number.
+  /// Regular expressions in RE2's syntax, with placeholder words that log_formats.cc replaces. Named groups
+  /// mark the parts of a line: `value` is the time or rate, in `unit` or else in `default_unit`; `done` and
+  /// `total` are the steps of a progress bar; `label`, which may contain numbers, names the phase; `heading`
+  /// marks a line that names the phase of the bars below it; `of` is what is timed, and `count` its number.
   std::vector<std::string_view> expressions;
   std::string_view default_unit = {};
   Averaging averaging = Averaging::kNone;
   bool bar_ends_with_mean = false;  // a bar's last update has the mean of the whole bar
   bool as_on_clock = false;         // `value` is a duration such as "0:01:05", without a unit
   bool free_form = false;           // lines people write: durations in several units, a comma after each step
-  std::string_view separators = {};  // of ",": characters that may precede a number but are no part of it
-  /// A note for the user on what the numbers leave out; empty: nothing.
+  std::string_view separators = {};  // characters that may precede a number without being part of it
+  /// A note for the user on what the numbers don't include; empty if there is nothing to note.
   std::string_view note = {};
 };
 
@@ -44,19 +44,19 @@ std::span<const LogFormat> log_formats();
 struct LogMatch {
   size_t format = 0;                   // of log_formats()
   bool heading = false;                // the line names the phase that follows; only the label is set
-  std::string label = {};              // words alone, without numbers
+  std::string label = {};              // words only, without numbers
   int64_t number = -1;                 // first number in the label, such as the epoch's; -1: none
   double done = -1;                    // steps done in the bar; -1: not a bar
   double total = -1;                   // -1: not known
-  std::optional<double> ns;            // time of one `of`; none: not shown yet ("?it/s"), or 0
-  double resolution = 0;               // of `ns`, relative: what the last digit is worth
-  double unit = 1;                     // as LastDigits has it
-  std::vector<int64_t> counters = {};  // of a free-form line: the numbers of its epoch, step, batch
-  int epoch_counter = -1;              // which of them is the epoch's; -1: none
-  int step_counter = -1;               // the last of the others
+  std::optional<double> ns;            // the time of one `of`; nullopt: not shown yet ("?it/s"), or 0
+  double resolution = 0;               // value of the last digit, relative to `ns`
+  double unit = 1;                     // see LastDigits
+  std::vector<int64_t> counters = {};  // numbers of epoch, step and batch in a free-form line
+  int epoch_counter = -1;              // index of the epoch's number; -1: none
+  int step_counter = -1;               // index of the last other number
   bool per_step = false;               // `ns` was written as a rate, or as a time per step
   std::string of = {};                 // what is timed: "step", "it", "epoch"; empty: not said
-  std::string refusal = {};            // why the time is ambiguous; empty: it isn't
+  std::string refusal = {};            // why the time is ambiguous or negative; empty: it isn't
 };
 
 class LogMatcher {
@@ -66,8 +66,8 @@ class LogMatcher {
   explicit LogMatcher(std::string_view format);
 
   /// Returns nothing if the line matches no format. Takes time linear in the line. If a time is ambiguous or
-  /// negative, the match says so in `refusal`. A line in free form has a match for each of its named times
-  /// (`data 1.2 ms, step 60 ms`); estimates of the remaining time and averages are left out, except at first.
+  /// negative, the match says so in `refusal`. A free-form line has one match for each of its named times
+  /// (`data 1.2 ms, step 60 ms`). Estimates of the remaining time and averages are left out.
   std::vector<LogMatch> match(std::string_view line) const;
 
  private:

@@ -1,5 +1,5 @@
-// The phases of a log (training, evaluation, a bar of 32 steps) and the times of each, gathered from its
-// lines.
+// Gathers the phases of a log (training, evaluation, a bar of 32 steps) and the times of each phase from the
+// log's lines.
 #pragma once
 
 #include <cstddef>
@@ -13,25 +13,25 @@
 
 namespace isochron::apps {
 
-/// A phase of a log. A bar's updates belong to it when its label has the same words, and it has as many steps
-/// as the phase's first bar, give or take a tenth. Lines in free form whose words differ are one phase if
-/// together they count the same epochs or steps ("epoch 3 took", "epoch 4 (new best) took"), each once and in
-/// order, and usually take less than twice as long as each other.
+/// A phase of a log. A progress bar belongs to a phase if its label has the same words and its number of
+/// steps is that of the phase's first bar, to within a tenth. Free-form lines with different words ("epoch 3
+/// took", "epoch 4 (new best) took") form one phase if together they count epochs or steps, each once and in
+/// order, and if their usual times differ by less than a factor of two.
 struct LogPhase {
   std::string name = {};
   size_t format = 0;            // of log_formats()
-  std::string of = {};          // what a value is the time of: "step", "1000 tok"
+  std::string of = {};          // what each value times: "step", "1000 tok"
   std::vector<double> ns = {};  // the values to judge
-  bool one_a_bar = false;       // each value is the mean of a whole bar; else of an update or a line
-  double bar_steps = 0;         // of a bar; 0: there are no bars
+  bool one_a_bar = false;       // each value is the mean of a whole bar; else that of an update or line
+  double bar_steps = 0;         // steps of a bar; 0: there are no bars
   size_t bars = 0;              // that show a time
-  double steps = 0;             // of all bars, or the number of lines
-  double total_ns = 0;          // what its steps took, together
-  double resolution_ns = 0;     // of a value as it is written
-  double steps_between = 0;     // its lines, if their times are of a step each
+  double steps = 0;             // steps of all bars, or number of lines
+  double total_ns = 0;          // total time of its steps
+  double resolution_ns = 0;     // rounding of the written values
+  double steps_between = 0;     // steps from line to line, if times are per step
   int64_t without_time = 0;     // updates with a time of 0, or with none after the bar began
-  int64_t runs_again = 0;       // how often the epochs are counted anew
-  int64_t again_line = 0;       // and where first
+  int64_t runs_again = 0;       // how often the epoch count restarts
+  int64_t again_line = 0;       // line of the first restart
 };
 
 /// Gathers the updates of a log.
@@ -41,24 +41,24 @@ class LogPhases {
 
   explicit LogPhases(size_t most_times) : most_times_(most_times) {}
 
-  /// `line`: of the file. Throws kBadFormat for more than `most_times` times.
+  /// `line` is the line number in the file. Throws kBadFormat for more than `most_times` times.
   void add(const LogMatch& match, int64_t line, const std::string& where);
-  /// The phases with a time, in the order in which they began. A phase has one value per bar in two cases:
-  /// its format's bars end with their mean and there are five bars or more, or each update is a mean since
-  /// the bar began. Otherwise it has one value per update, without the mean at a bar's end.
+  /// The phases with a time, in the order in which they began. A phase has one value per bar if its format's
+  /// bars end with their mean and there are five bars or more, or if each update is a mean since the bar
+  /// began. Otherwise it has one value per update, without the mean at a bar's end.
   std::vector<LogPhase> phases() const;
   /// Updates of phases beyond kMostPhases.
   int64_t left_out() const { return left_out_; }
 
  private:
-  /// Where a line is in the log, and what it counts.
+  /// A line's position in the log, and its counters.
   struct Place {
     int64_t line = 0;
     std::vector<int64_t> counters = {};
     int64_t epoch = -1, step = -1;
   };
   struct Bar {
-    size_t last = 0;  // its latest in `ns`
+    size_t last = 0;  // index of its latest value in `ns`
     double steps = 0;
   };
   struct Gathered {
@@ -66,15 +66,15 @@ class LogPhases {
     std::string label = {}, of = {};
     double total = -1;               // steps of its first bar
     std::vector<double> ns = {};     // one per update
-    std::vector<Place> places = {};  // of lines in free form: one per value
+    std::vector<Place> places = {};  // for free-form lines, one per value
     LastDigits last_digits = {};     // of the updates' times
     int64_t without_time = 0;
-    std::vector<Bar> bars = {};     // those that show a time
+    std::vector<Bar> bars = {};     // bars that show a time
     bool starts = true;             // the next time is the first of a bar
-    bool shows_starts = false;      // bars are shown before their first step, too
-    bool shows_parts = false;       // and before their end
-    bool numbers_differ = false;    // of their labels
-    bool per_step = false;          // the times of lines are of a step each
+    bool shows_starts = false;      // bars are also shown before their first step
+    bool shows_parts = false;       // bars are also shown before their end
+    bool numbers_differ = false;    // the numbers in their labels differ
+    bool per_step = false;          // the times of lines are per step
     double done = -1;               // of the present bar
     int64_t number = -1, line = 0;  // of the latest update
     int64_t full_line = 0;          // line where the present bar was first full; 0: not yet
@@ -106,10 +106,10 @@ class LogPhases {
   std::map<size_t, Heading> headings_;  // by format
 };
 
-/// The index of the phase that took most of the time, as far as the lines tell. If every step of that phase
-/// contains a whole bar of another phase, or its times are the running total of another one's, the index of
-/// the other one. Phases whose times look elapsed, or are all the same, are the last to be taken, and so are
-/// those of fewer than five values. `phases` isn't empty.
+/// The index of the phase that took most of the time, as far as the lines show. Some phases are chosen only
+/// if there are no others: those of which each step contains a whole bar of another phase, those whose times
+/// are the running total of another phase, look elapsed or are all the same, and those with fewer than five
+/// values. `phases` must not be empty.
 size_t main_phase(const std::vector<LogPhase>& phases);
 
 }  // namespace isochron::apps

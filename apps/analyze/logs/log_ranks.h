@@ -1,4 +1,5 @@
-// The process (rank) that wrote a line of a log in which several write: launchers put it before each line.
+// Finds which process (rank) wrote a line of a log that several processes share. Launchers put the rank at
+// the beginning of each line.
 #pragma once
 
 #include <algorithm>
@@ -22,15 +23,16 @@ struct RankedLine {
 };
 
 /// The rank of a line: "[rank3]: ", "rank=3 ", "[default3]:" (torchrun), "[1,3]<stdout>: " (Open MPI), "3: "
-/// (srun --label), "(RayTrainWorker pid=123) ". Nothing if the line names none. "3: " may be something else:
-/// the caller must see whether the lines look as if processes wrote them at the same time.
+/// (srun --label), "(RayTrainWorker pid=123) ". Returns nothing if the line names no rank. "3: " may mean
+/// something else, so the caller must check whether the lines look as if several processes wrote them at the
+/// same time.
 std::optional<RankedLine> rank_of_line(std::string_view line);
 
-/// Reads the ranks of updates, line by line. A bar that is drawn again within a line, after a carriage
-/// return, belongs to the rank that the line began with.
+/// Finds the ranks of updates. A bar that is redrawn within a line, after a carriage return, belongs to the
+/// rank at the beginning of the line.
 class RankReader {
  public:
-  /// The rank kNoRank if there is none.
+  /// The update's rank (kNoRank if there is none) and text.
   RankedLine of(const std::string& update, int64_t line);
 
  private:
@@ -38,7 +40,7 @@ class RankReader {
   int64_t line_ = -1;
 };
 
-/// What each rank of a log wrote.
+/// The lines of a log by rank.
 template <typename Content>
 class LogRanks {
  public:
@@ -57,9 +59,9 @@ class LogRanks {
     std::string name;
     Content* content = nullptr;
   };
-  /// The ranks with `enough` content, in the order of their numbers, after the lines without a rank
-  /// (kNoRank). None if there are fewer than two ranks, or if they didn't write at the same time: progress
-  /// bars that are called "0:", "1:" by their epoch don't.
+  /// The ranks with `enough` content: first the lines without a rank (kNoRank), then the ranks by number.
+  /// Returns none if there are fewer than two ranks, or if the ranks didn't write at the same time; progress
+  /// bars that are labelled "0:", "1:" by epoch don't.
   template <typename Enough>
   std::vector<Rank> told_apart(const Enough& enough) {
     std::vector<Rank> result;

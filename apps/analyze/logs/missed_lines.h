@@ -1,4 +1,4 @@
-// Lines of a log in which no time was found, though they look like lines in which one was found.
+// Detects lines of a log in which no time was found, although similar lines have one.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +10,12 @@
 
 namespace isochron::apps {
 
-/// Lines are alike if they have the same words, whatever numbers and punctuation are between them.
+/// Lines are similar if they have the same words, regardless of numbers and punctuation.
 class MissedLines {
  public:
-  static constexpr size_t kMostKinds = 4096;  // of lines with and without a time each; more aren't counted
+  static constexpr size_t kMostKinds = 4096;  // of each: with and without a time; more are ignored
 
-  /// `number`: of the line in its file. `has_time`: whether a time was found in it.
+  /// `number` is the line number; `has_time` tells whether a time was found in the line.
   void add(std::string_view line, int64_t number, bool has_time);
   /// The note for the user; empty if there are no such lines.
   std::string note() const;

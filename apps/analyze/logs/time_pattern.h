@@ -10,11 +10,11 @@
 
 namespace isochron::apps {
 
-/// A regular expression (RE2's syntax, which is Perl's without the parts that need more than linear time)
-/// with a group for the time and perhaps one for its unit. Time and memory are linear in the text.
+/// A regular expression with a group for the time and optionally one for its unit. The syntax is RE2's, which
+/// is Perl's without the constructs that need more than linear time. Time and memory are linear in the text.
 class TimePattern {
  public:
-  static constexpr int kMostMatches = 1000;  // of a line
+  static constexpr int kMostMatches = 1000;  // per line
 
   /// Throws kInvalidArgument if `text` is not a valid expression, has no group, or is too large.
   explicit TimePattern(const std::string& text);
@@ -25,8 +25,8 @@ class TimePattern {
     std::string_view unit;           // empty if the group is absent
     std::string_view behind_number;  // the rest of the line
   };
-  /// The last match; nothing if there is none. The result points into `line`. A comma, colon, dash,
-  /// underscore, apostrophe or dot that the pattern itself has next to its first group is no part of a
+  /// The last match, or nothing if there is none. The result points into `line`. If the pattern has a comma,
+  /// colon, dash, underscore, apostrophe or dot next to its first group, that character isn't part of a
   /// number. Throws kBadFormat for more than kMostMatches.
   std::optional<Found> find_last(std::string_view line, const std::string& where) const;
 

@@ -1,5 +1,5 @@
-// Times from tables and from JSON Lines: one row or object per iteration. Columns and keys are those of the
-// options.
+// Reads times from tables and JSON Lines with one row or object per iteration. The options name the columns
+// or keys.
 #pragma once
 
 #include <string_view>

@@ -1,4 +1,4 @@
-// The rows of a table or of JSON Lines, one per iteration, gathered by phase and rank.
+// Gathers the rows of a table or of JSON Lines, one per iteration, by phase and rank.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +14,13 @@
 
 namespace isochron::apps {
 
-/// The first of `names` that is one of a column of ranks: "rank", else "global_rank", ..., else "local_rank",
-/// in any case. Nothing if there is none.
+/// The index in `names` of the column of ranks: "rank", or else "global_rank", ..., or else "local_rank", in
+/// upper or lower case. Nothing if there is none.
 std::optional<size_t> column_called_rank(const std::vector<std::string>& names);
 
 class TimeRows {
  public:
-  /// The fields as written; blank where the rows have none.
+  /// The fields as written; empty if the rows don't have such a field.
   struct Row {
     std::string_view time, work = {}, rank = {}, phase = {};
   };
@@ -31,7 +31,7 @@ class TimeRows {
       : options_(options), unit_(unit), ranked_(ranked), unasked_(std::move(unasked)) {}
 
   /// Throws kBadFormat, naming `where`, if the row has no time or work above 0, or if there are too many
-  /// rows, phases or ranks. With --allow-gaps a row without a value is left out.
+  /// rows, phases or ranks. With --allow-gaps, a row without a value is left out.
   void add(const Row& row, const std::string& where);
   /// Counts a row as left out.
   void leave_out() { ++left_out_; }
@@ -45,7 +45,7 @@ class TimeRows {
     std::string phase, rank;
     std::vector<double> ns = {};
     double total_ns = 0;
-    std::vector<size_t> rows = {};  // of the times, if the ranks may have to be pooled
+    std::vector<size_t> rows = {};  // row numbers of the times, if the ranks may have to be pooled
   };
 
   void place(std::string_view phase, std::string_view rank, double ns);

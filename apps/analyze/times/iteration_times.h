@@ -1,4 +1,4 @@
-// The iteration times that another program wrote, and how to find them.
+// The iteration times that another program wrote, and the options for reading them.
 #pragma once
 
 #include <cstddef>
@@ -22,14 +22,14 @@ struct TimesOptions {
   std::string format = {};              // of the log, from log_formats(); empty: detected
   std::string phase = {};               // the phase to judge; empty: the one that took the most time
   std::string unit = {};                // empty: taken from the column's name or the log
-  std::optional<bool> elapsed = {};     // times count from the run's start; empty: refused if they look so
-  bool allow_gaps = false;              // skip rows without a value and a row that is cut off
+  std::optional<bool> elapsed = {};     // times count from the run's start; empty: such times are rejected
+  bool allow_gaps = false;              // skip rows without a value, and a last row that is cut off
   size_t most_times = size_t{1} << 26;  // maximum number of iteration times: 512 MB
 };
 
-/// The rank of rows or lines without one, among others that have one.
+/// The name for rows or lines without a rank, if others have one.
 inline constexpr std::string_view kNoRank = "(none)";
-inline constexpr size_t kFewestOfRank = 5;  // times that make a rank worth telling apart unasked
+inline constexpr size_t kFewestOfRank = 5;  // least number of times per rank, if --rank wasn't given
 
 struct TimeSeries {
   std::string rank;  // empty: the rows have none
@@ -41,11 +41,11 @@ struct IterationTimes {
   std::vector<TimeSeries> series;       // one, or one per rank, in the order in which they began
   std::string program = {};             // the program that writes such logs; empty: unknown
   std::string phase = {};               // empty: there is only one
-  std::string each = {};                // what a value is: "the time of an epoch"; empty: an iteration's time
+  std::string each = {};                // a value's meaning: "the time of an epoch"; empty: an iteration's
   bool by_rank = false;                 // each series has its rank
   bool smoothed = false;                // neighboring values share iterations
-  double resolution_ns = 0;             // what the last digit is worth; 0: unknown
-  std::vector<std::string> notes = {};  // what values leave out or hide, for people
+  double resolution_ns = 0;             // the value of the last digit; 0: unknown
+  std::vector<std::string> notes = {};  // notes for people on what the values leave out or hide
   std::vector<IterationTimes> others = {};  // the phases that weren't chosen
 };
 

@@ -1,4 +1,4 @@
-// Units that tables and logs give times in: of a time ("ms", "s/it"), or of a rate ("it/s", "images/sec").
+// The units of times ("ms", "s/it") and rates ("it/s", "images/sec") in tables and logs.
 #pragma once
 
 #include <cctype>
@@ -11,7 +11,7 @@
 namespace isochron::apps {
 
 struct TimeUnit {
-  double ns = 1;          // the unit of time
+  double ns = 1;          // the unit of time, in ns
   bool rate = false;      // numbers count things per unit of time
   std::string_view of{};  // what is timed or counted: "it", "step"; empty: not said
 
@@ -27,19 +27,19 @@ std::optional<TimeUnit> time_unit(std::string_view text);
 /// "tokens_s", "train/ms".
 std::optional<TimeUnit> time_unit_of_name(const std::string& name);
 
-/// The value of 1 in the last digit of a written number, relative to the number: 0.04 for "2.5". 0 if that is
+/// The value of a 1 in the last digit of a written number, relative to the number: 0.04 for "2.5". 0 if
 /// unknown, as for "1e3".
 double written_resolution(std::string_view number);
 
-/// What the last digits of a series of times are worth. Programs that leave out zeros at the end write 0.5
-/// for 0.50, so among numbers in one unit the one with the most digits decides.
+/// Finds the value of the last digit in a series of times. Because programs may leave out trailing zeros (0.5
+/// for 0.50), the number with the most digits decides among the numbers in one unit.
 class LastDigits {
  public:
-  /// A time whose last digit is worth the share `relative` of it; 0: unknown. `unit`: any number, equal for
-  /// numbers that were written in the same unit.
+  /// Adds a time. `relative` is the value of its last digit relative to the time; 0: unknown. `unit` may be
+  /// any number that is the same for times written in the same unit.
   void add(double relative, double ns, double unit = 1);
   void add(const LastDigits& other);
-  /// In the unit that most numbers have; 0: unknown.
+  /// The value of the last digit for the most frequent unit, in ns; 0: unknown.
   double ns() const;
 
  private:
@@ -54,7 +54,7 @@ class LastDigits {
 bool begins_as_rate(std::string_view text);
 
 inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
-/// Letters, and bytes of letters beyond ASCII.
+/// Whether a byte is an ASCII letter or part of a non-ASCII character.
 inline bool is_letter(char c) {
   const auto byte = static_cast<unsigned char>(c);
   return std::isalpha(byte) != 0 || byte >= 0x80;

@@ -1,5 +1,6 @@
-// Times that alternate between two levels, as when every fourth iteration waits for its input: windows of a
-// few iterations mix both, so that the change of one level hides behind the other's size.
+// Separates times that alternate between two levels, for example if every fourth iteration waits for its
+// input. Windows of a few iterations mix both levels, so a change of the lower level would be hidden by the
+// size of the other.
 #pragma once
 
 #include <optional>
@@ -9,13 +10,14 @@
 namespace isochron::apps {
 
 struct TwoLevels {
-  std::vector<double> shorter;  // in their order
+  std::vector<double> shorter;  // in order
   std::vector<double> longer;
 };
 
-/// The times of each level. nullopt for fewer than 64 times, for a level with less than a sixteenth of them,
-/// if the levels are no further apart than the times of one level are from each other, and if the share of
-/// the longer times changes over the run: that is a change of the whole.
+/// The times of each level, which are at least a sixteenth of all. Returns nullopt for fewer than 64 times,
+/// if a time isn't above 0, if the gap between the levels is below a factor of 1.2 or smaller than the spread
+/// of a level, or if the share of the longer times changes over the run, which is a change of the run as a
+/// whole.
 std::optional<TwoLevels> two_levels(std::span<const double> ns);
 
 }  // namespace isochron::apps

@@ -1,5 +1,5 @@
-// Numbers and durations as written in a line. An expression may have matched only a part of them: the end of
-// "2,500", the minutes of "4 min 59 s".
+// Reads whole numbers and durations from a line, of which an expression may have matched only a part: the end
+// of "2,500", the minutes of "4 min 59 s".
 #pragma once
 
 #include <optional>
@@ -12,14 +12,14 @@ struct WrittenTime {
   std::string_view text;          // within the line: "2,500"; "4 min 59 s"
   std::string number = {};        // as std::from_chars reads it: "2500"
   std::optional<double> ns = {};  // total of several units; if set, ignore `number`
-  double resolution = 0;          // of `ns`, relative: what the last digit is worth
-  double unit_ns = 1;             // of `ns`: the last part's
+  double resolution = 0;          // value of the last digit, relative to `ns`
+  double unit_ns = 1;             // unit of the last part of `ns`
   bool may_be_list = false;       // several units separated by nothing but a comma: "5 min, 0.35 s"
   std::string refusal = {};       // why the value is ambiguous, or that it is negative; empty: neither
 };
 
 /// The number that `part` belongs to, with thousands separators and an exponent. `part` lies within `line`.
-/// Bytes before `from` don't belong to the number. Neither does anything beyond one of `separators` (of
+/// Bytes before `from` don't belong to it, and neither does anything beyond a character of `separators` (from
 /// ",:-_.'") at its ends.
 WrittenTime written_number(std::string_view line, std::string_view part, size_t from = 0,
                            std::string_view separators = {});

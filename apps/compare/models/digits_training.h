@@ -1,5 +1,5 @@
-// The training of `every-epoch`: a classifier of the shipped digits, batches named "images" and "labels",
-// probabilities after a softmax, categorical cross-entropy. Its loops and tables are based on it.
+// The training that the loops and tables of `every-epoch` share: a classifier of the shipped digits with a
+// softmax and categorical cross-entropy. Its batches have the tensors "images" and "labels".
 #pragma once
 
 #include <filesystem>
@@ -19,7 +19,7 @@ namespace isochron::apps {
 constexpr int64_t kDigitsBatch = 32;
 constexpr int64_t kDigitsSteps = 44;  // one pass over 1,437 images
 
-/// Each loop has its own.
+/// Each loop has its own training.
 struct DigitsTraining {
   /// One epoch is `passes` passes over the images.
   explicit DigitsTraining(int64_t passes) : batches(make_batches(passes)) {}
@@ -47,7 +47,8 @@ struct DigitsTraining {
   }
 };
 
-/// A folder that is removed at the end, and the total size of its files, except those still being written.
+/// A folder that is removed at the end. Can report the total size of its files, except those still being
+/// written.
 class TemporaryFolder {
  public:
   TemporaryFolder() : run_(std::filesystem::temp_directory_path()) {}

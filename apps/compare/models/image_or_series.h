@@ -1,5 +1,5 @@
-// The two kinds of training of `long-run`: the shipped digits through a convolution, weekly CO2 through a
-// GRU. Its loops and tables are based on them.
+// The two kinds of training that the loops and tables of `long-run` share: a convolutional network on the
+// shipped digits, and a GRU on weekly CO2.
 #pragma once
 
 #include <functional>
@@ -14,14 +14,15 @@ namespace isochron::apps {
 
 constexpr int64_t kLongRunBatch = 32;
 
-/// A model with its loss and its input, rows named "x" and "y"; each loop has its own.
+/// A model with its loss and its input, whose rows have the tensors "x" and "y". Each loop has its own.
 struct ImageOrSeries {
   std::unique_ptr<nn::Module> model;
   std::function<Tensor(const Tensor& prediction, const Tensor& target)> loss;
   data::Dataset rows;
 
   Tensor loss_of(const data::Element& batch) const { return loss((*model)(batch["x"]), batch["y"]); }
-  /// The documents' cure: rows -> map -> shuffle -> batch -> prefetch, buffers as large as memory allows.
+  /// The pipeline that the documents recommend: rows -> map -> shuffle -> batch -> prefetch, with buffers as
+  /// large as memory allows.
   data::Dataset batches(int64_t batch = kLongRunBatch) const {
     return rows.shuffle(1000).batch(batch, {.drop_remainder = true}).repeat().prefetch(data::kAutotune);
   }
@@ -30,7 +31,7 @@ struct ImageOrSeries {
 ImageOrSeries images();
 ImageOrSeries series();
 
-/// One step of `optimizer` on a batch, to be captured.
+/// A function to capture: one step of `optimizer` on a batch.
 train::BatchPlan::Function training(const ImageOrSeries& problem, optim::Optimizer& optimizer);
 
 }  // namespace isochron::apps

@@ -1,5 +1,5 @@
-// The training of `gpu-memory`: Dense(10, relu) on 100 inputs and Dense(1), Adam at 0.001, mean squared
-// error, 1,000 rows in batches of 32. Its loops and tables are based on it.
+// The training that the loops and tables of `gpu-memory` share: Dense(10, relu) on 100 inputs and Dense(1),
+// Adam at 0.001, mean squared error, 1,000 rows in batches of 32.
 #pragma once
 
 #include "isochron/autograd/autograd.h"
@@ -17,7 +17,7 @@ constexpr int64_t kSmallRows = 1000;
 constexpr int64_t kSmallBatch = 32;
 constexpr int64_t kSmallSteps = (kSmallRows + kSmallBatch - 1) / kSmallBatch;  // the last has 8 rows
 
-/// Each loop has its own.
+/// Each loop has its own training.
 struct SmallTraining {
   data::TupleDataset<2> batches = make_batches();
   nn::Sequential model{nn::Dense(10, nn::Activation::kRelu), nn::Dense(1)};

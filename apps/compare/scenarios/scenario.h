@@ -1,6 +1,6 @@
-// A scenario of `isochron compare`: the loops of one document, each in its slow and cured forms, on the same
-// model and data, with the expected findings for each; and tables for the document's other subjects.
-// compare/run.h runs them.
+// A scenario of `isochron compare`: the loops of one document in slow and cured forms, on the same model and
+// data, with the expected findings for each loop; and tables for the document's other subjects. compare/run.h
+// runs them.
 #pragma once
 
 #include <algorithm>
@@ -26,12 +26,12 @@ struct CompareOptions {
   bool verbose = false;         // lines per epoch, all tables and reasons
 };
 
-/// The findings that documents lead one to expect for a loop.
+/// The findings for a loop that follow from the documents.
 struct Expectation {
   std::vector<observe::Flatness> time = {observe::Flatness::kFlat};  // one of these; empty: not judged
-  bool slow = false;                                                 // against the cured form
+  bool slow = false;                                                 // slower than the cured form
   std::vector<observe::Flatness> memory = {
-      observe::Flatness::kFlat};         // resident; the same; shrinking is flat
+      observe::Flatness::kFlat};         // of the resident set, like `time`; shrinking counts as flat
   std::string grows = {};                // a sampled series that must be found growing: "disk_bytes"
   std::string cause = {};                // a name that must be among the causes; empty: none named
   std::optional<int> spike_period = {};  // period in steps of spikes attributed to `spike_label`
@@ -39,7 +39,7 @@ struct Expectation {
   bool no_allocations = false;         // per step, by Isochron itself, after warm-up
   bool reports_fragmentation = false;  // the notes say how fragmented the memory was
 
-  /// Nothing is expected of the time.
+  /// Whether any verdict on the time is as expected.
   bool leaves_time_open() const { return time.empty(); }
   bool allows(observe::Flatness found) const {
     return leaves_time_open() || std::find(time.begin(), time.end(), found) != time.end();
@@ -50,17 +50,17 @@ struct Expectation {
 struct LoopContext {
   observe::Recorder& recorder;
   const CompareOptions& options;
-  /// Call this after each iteration, not within one. Returns false when the loop is to end. Times the epochs,
-  /// seals the recorder after `warmup_epochs`, and waits for the loop's next turn.
+  /// Must be called after each iteration, outside of iterations. Times the epochs, seals the recorder after
+  /// `warmup_epochs`, and waits for the loop's next turn. Returns false if the loop must end.
   std::function<bool()> next;
 };
 
-/// Runs `step` on the batches of an endless dataset until the loop is to end: the computing phase first, then
-/// the fetching of the next batch. Every `accumulate`th iteration gets its own iteration class.
+/// Runs `step` on the batches of an endless dataset until the loop must end. An iteration computes first and
+/// then fetches the next batch. Every `accumulate`th iteration belongs to a separate class of steps.
 void run_steps(LoopContext& context, data::Dataset& batches,
                const std::function<void(const data::Element& batch)>& step, int64_t accumulate = 1);
 
-/// A fault that the instruments can't see, but the loop's own measurement shows.
+/// A fault that the recorder can't detect, but that the loop's own measurement shows.
 struct KnownFault {
   std::string what;  // "trains incorrectly"
   std::string cause;
@@ -70,12 +70,12 @@ struct KnownFault {
 struct Loop {
   std::string name;
   std::string what;          // one line: what it does
-  std::string against = {};  // the loop to compare its time with; empty: the first cured one
+  std::string against = {};  // name of the loop to compare its time with; empty: the first cured one
   bool cured = false;
   int64_t iterations_per_epoch = 32;
-  int warmup_epochs = 1;           // their one-time work (plans, first saves) isn't judged
-  int64_t min_iterations = 0;      // before the verdict may end it; ten times as many at length
-  int64_t max_iterations = 0;      // of the run; 0: no limit; for a loop that can't run forever
+  int warmup_epochs = 1;           // not judged, because of one-time work (plans, first saves)
+  int64_t min_iterations = 0;      // before a verdict may end the loop; ten times as many with `at_length`
+  int64_t max_iterations = 0;      // 0: no limit; needed by a loop that can't run forever
   int64_t work_per_iteration = 1;  // document iterations per recorded iteration
   Expectation expected = {};
   std::optional<KnownFault> fault = {};
@@ -93,17 +93,17 @@ struct Scenario {
   std::vector<std::function<observe::Table(double seconds)>> tables = {};
 };
 
-/// The loop with which the time of `loop` is compared. Throws kInvalidArgument if the scenario has none.
+/// The loop that the time of `loop` is compared with. Throws kInvalidArgument if the scenario has none.
 const Loop& held_against(const Scenario& scenario, const Loop& loop);
 
 /// Whether the report's loop is slow compared with its cured form. The means decide, but only if medians or
-/// periodic pauses confirm them: other programs lengthen means as well.
+/// periodic pauses confirm them, because other programs increase means too.
 bool is_slow(const observe::RunReport& report);
 
 /// How the findings for a loop compare with what the documents say.
 enum class Finding {
   kAsExpected,
-  kInconclusive,  // nothing contradicts the documents, but not all they say was found
+  kInconclusive,  // nothing contradicts the documents, but not everything they say was found
   kOtherwise,
 };
 
@@ -118,7 +118,7 @@ struct LoopResult {
   std::vector<std::string> notes;
   std::vector<double> epochs_ns;      // of the first epochs, in order
   std::vector<Deviation> deviations;  // from the expectation; empty: as expected
-  bool settled = true;                // false: its verdict would have needed more time
+  bool settled = true;                // false: the verdict needed more time
 
   Finding finding() const {
     Finding finding = Finding::kAsExpected;

@@ -1,4 +1,4 @@
-// The tables of `every-epoch`, each made in about so many seconds.
+// The tables of `every-epoch`. Each function takes about `seconds`.
 #pragma once
 
 #include "isochron/observe/export/table.h"
@@ -7,13 +7,13 @@ namespace isochron::apps {
 
 /// Ways to save: how long the loop waits for each, and what each leaves on disk.
 observe::Table checkpoints_table(double seconds);
-/// What is left of temporary files at the end, after a crash, and at the next start.
+/// The temporary files that remain at the end of a run, after a crash, and at the next start.
 observe::Table files_table(double seconds);
 /// Lines and time of a step under each log level, and with a line in every step.
 observe::Table log_levels_table(double seconds);
-/// An accuracy over all predictions so far: from a list of them, and streaming.
+/// The accuracy of all predictions so far, computed from a list of them and by a streaming metric.
 observe::Table metrics_table(double seconds);
-/// Time and loss of ten epochs: later ones improve less and take as long.
+/// Time and loss of ten epochs: later epochs improve the loss less, but take as long.
 observe::Table improvement_table(double seconds);
 /// Time of a step whose gradients shrink until they are subnormal.
 observe::Table shrinking_gradients_table(double seconds);

@@ -1,4 +1,4 @@
-// The tables of `gpu-memory`, each made in about so many seconds.
+// The tables of `gpu-memory`. Each function takes about `seconds`.
 #pragma once
 
 #include "isochron/core/tensor/device.h"
@@ -8,13 +8,13 @@ namespace isochron::apps {
 
 /// How fragmented the pool is under this training, under batches of any size, and under random lifetimes.
 observe::Table fragmentation_table(double seconds);
-/// How fragmented the pool of a device is under random lifetimes, and a plan for it.
+/// How fragmented a device's pool is under random lifetimes, compared with a plan.
 observe::Table device_fragmentation_table(Device device, double seconds);
-/// Batches of varying size from pools with less and less room.
+/// Batches of varying size with pools of smaller and smaller limits.
 observe::Table limit_table(double seconds);
-/// Asking for growth on demand before and after the first use.
+/// Requests for growth on demand before and after the first use.
 observe::Table growth_table(double seconds);
-/// What a loop can keep of its steps, and how much memory stays alive for it.
+/// What a loop may keep of each step, and how much memory this keeps alive.
 observe::Table kept_alive_table(double seconds);
 
 }  // namespace isochron::apps

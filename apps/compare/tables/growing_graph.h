@@ -1,13 +1,13 @@
-// The tables of `growing-graph`, each made in about so many seconds.
+// The tables of `growing-graph`. Each function takes about `seconds`.
 #pragma once
 
 #include "isochron/observe/export/table.h"
 
 namespace isochron::apps {
 
-/// Each pass over the graph switched off alone: nodes, kernels, arena, time of a step.
+/// The effect of switching off each graph pass: nodes, kernels, arena, time of a step.
 observe::Table passes_table(double seconds);
-/// A recurrent network unrolled and as a scan, and branches, all with their gradients.
+/// A recurrent network, unrolled and as a scan, and branches, all with gradients.
 observe::Table control_flow_table(double seconds);
 /// The gradient through everything recorded so far, compared with that of one iteration.
 observe::Table gradient_table(double seconds);

@@ -10,10 +10,10 @@
 
 namespace isochron::apps {
 
-/// Time in ns of one call of each function: the time that nine in ten calls exceed, so that other programs
-/// have little effect. The functions are called alternately for about `seconds` in all (at least ten rounds),
-/// so that changes of the machine affect all alike. Each is called once before, for its one-time work. Calls
-/// of less than 20 us are timed in groups.
+/// The time in ns of one call of each function. This is the tenth percentile, which other programs hardly
+/// affect. The functions are called alternately for about `seconds` in all (at least ten rounds), so that
+/// changes of the machine affect all of them. Each function is called once before, for its one-time work.
+/// Calls of less than 20 us are timed in groups.
 std::vector<double> times_in_turns(std::span<const std::function<void()>> functions, double seconds);
 
 /// The same for one function.

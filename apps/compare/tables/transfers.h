@@ -1,4 +1,4 @@
-// The tables of `transfers`, of trainings on a device or the CPU.
+// The tables of `transfers`, for training on a device or the CPU.
 #pragma once
 
 #include "isochron/core/tensor/device.h"
@@ -6,9 +6,9 @@
 
 namespace isochron::apps {
 
-/// Non-finite numbers planted in data, loss and gradient, and the culprit that is named for each.
+/// Non-finite numbers planted in data, loss and gradient, and the culprit that is reported for each.
 observe::Table culprits_table(Device device);
-/// What looking for such numbers costs a step; made in about so many seconds.
+/// The cost of checking for such numbers in each step. Takes about `seconds`.
 observe::Table checks_table(Device device, double seconds);
 
 }  // namespace isochron::apps
