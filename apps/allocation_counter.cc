@@ -57,8 +57,8 @@ struct LibraryThread {
   void* (*run)(void*);
   void* argument;
 };
-/// Everything this thread allocates counts as the library's. Example: a driver's thread that polls ten times
-/// a second.
+/// Counts everything this thread allocates as the library's. An example is a driver's thread that polls ten
+/// times a second.
 void* run_library_thread(void* thread) {
   const LibraryThread of_library = *static_cast<LibraryThread*>(thread);
   const SingleThreadLibraryCall call;

@@ -30,11 +30,10 @@ constexpr int kCheckFailed = 1;
 constexpr int kUsage = 2;
 constexpr int kBadInput = 3;
 
-/// No message is longer than this, whatever it quotes.
+/// The maximum length of a message, whatever it quotes.
 constexpr size_t kLongestMessage = 4000;
 
-/// Writes to standard error. That may be full as well; then only the exit status reports the error. Allocates
-/// nothing.
+/// Writes to standard error. If that fails too, only the exit status reports the error. Doesn't allocate.
 void complain(std::string_view message) noexcept {
   const std::string_view shown = message.substr(0, kLongestMessage);
   const comm::Group& ranks = *comm::world();
@@ -44,7 +43,8 @@ void complain(std::string_view message) noexcept {
                shown.size() < message.size() ? "..." : "");
 }
 
-/// An empty value usually is a shell variable that isn't set. Continuing would silently ignore the option.
+/// Rejects empty values. An empty value usually comes from a shell variable that isn't set, and would make
+/// the option ineffective without notice.
 void refuse_empty(CLI::Option& option) {
   if (option.get_items_expected_max() == 0) return;  // a flag
   option.check(
@@ -56,7 +56,7 @@ int complain_of_output(int error_number) {
   return kBadInput;
 }
 
-/// The number of characters to insert, remove or replace that turn one word into the other.
+/// The number of insertions, removals and replacements of characters that turn one word into the other.
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
@@ -82,7 +82,7 @@ std::string suggestion(std::string_view word, const std::vector<std::string>& na
   return longer != names.end() ? fmt::format("; did you mean '{}'?", *longer) : std::string();
 }
 
-/// What is wrong with a command line that has words which nothing takes.
+/// The error message for a command line with unknown words.
 std::string unknown_words(const CLI::App& app) {
   const std::vector<std::string> words = app.remaining(true);
   const std::vector<CLI::App*> commands = app.get_subcommands();
@@ -192,7 +192,7 @@ Ending run(int argc, const char* const* argv) {
 void end_ranks(int status) {
   try {
     comm::join();
-  } catch (const std::exception&) {  // then there is nobody to inform
+  } catch (const std::exception&) {  // then there are no ranks to inform
   }
   if (comm::world()->size() > 1) comm::world()->abort(status);
 }

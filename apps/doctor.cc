@@ -1,5 +1,5 @@
-// `isochron doctor`: the machine, the libraries, MPI, and the limit of every cache; and whether a device
-// computes the same as the CPU.
+// `isochron doctor`: reports on the machine, the libraries, MPI and the limit of every cache, and checks
+// whether a device computes the same as the CPU.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -65,7 +65,7 @@ std::string kernels_on_disk() {
   return fmt::format("{} files in {}", cuda::KernelCache::kMostFiles, folder.string());
 }
 
-/// Which devices there are, or what is missing.
+/// The available devices, or what is missing.
 std::string cuda_text() {
   try {
     cuda::Driver& driver = cuda::machine_driver();
@@ -223,7 +223,7 @@ void run_doctor() {
   for (const std::string& line : advice(machine, load, ranks.advice)) fmt::print("  {}\n", line);
 }
 
-/// What the device says of itself.
+/// The device's own readings.
 std::string conditions_text(const cuda::DeviceProperties& device) {
   const auto monitor = cuda::machine_monitor(device);
   if (!monitor)
@@ -238,14 +238,14 @@ std::string conditions_text(const cuda::DeviceProperties& device) {
       now.other_programs ? std::to_string(*now.other_programs) : "unknown");
 }
 
-/// The ops that --verify checks.
+/// Lists the ops that --verify checks.
 void list_ops() {
   for (const graph::OpDef& op : ops::registry().rows()) {
     if (ops::is_device_checked(op)) fmt::print("{}\n", op.name);
   }
 }
 
-/// And the parts.
+/// Lists the parts that --verify checks.
 void list_parts() {
   for (const ops::DevicePart& part : ops::device_parts()) fmt::print("{}\n", part.name);
 }

@@ -41,7 +41,7 @@ std::vector<DoctorRow> module_rows() {
   return rows;
 }
 
-/// Where a shell finds it, and in brackets the file that links lead to.
+/// The path at which a shell finds a command, and in brackets the file that links lead to.
 std::string command_text(std::string_view name) {
   const char* const path = std::getenv("PATH");
   for (std::string_view rest = path != nullptr ? path : ""; !rest.empty();) {
@@ -69,8 +69,8 @@ std::string list_text(const std::vector<int>& cores) {
   return text;
 }
 
-/// Number of cores that this machine's ranks share: those of the machine's first process, which a container
-/// may limit but a launcher doesn't bind, within the quota.
+/// The number of cores that this machine's ranks share: the cores of the machine's first process, which a
+/// container may limit but a launcher doesn't bind; at most the quota.
 int cores_of_machine(const observe::MachineDescription& machine) {
   const auto first = static_cast<int>(usable_cores(1).size());
   const int cores = first > 0 ? first : machine.cores;
@@ -89,7 +89,7 @@ std::string share_text(const comm::Launch& launch, const Share& share) {
                      list_text(share.own), share.equal, count_text(threads, "thread"));
 }
 
-/// Empty where the rank has its share.
+/// Advice for a rank with fewer cores than its share; empty otherwise.
 std::string bound_text(const comm::Launch& launch, const Share& share) {
   if (share.own.empty() || static_cast<int>(share.own.size()) >= share.equal) return "";
   const bool slurm = launch.launcher.starts_with("Slurm");

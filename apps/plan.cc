@@ -1,4 +1,4 @@
-// `isochron plan`: the memory planner on a file of buffers.
+// `isochron plan`: runs the memory planner on a file of buffers.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -27,8 +27,8 @@ struct PlanOptions {
   std::filesystem::path picture;
 };
 
-/// Numbers in a file may exceed any machine's memory or time. A plan whose time or arena doesn't fit is
-/// rejected here, when its picture is made, not by the planner.
+/// Numbers in a file may exceed the memory or time of any machine. A plan whose time or arena is too large is
+/// rejected here, when its picture is made, and not by the planner.
 observe::PlanPicture picture_of(const BufferTable& table, const MemoryPlan& plan, const std::string& title) {
   observe::PlanPicture picture{.title = title,
                                .kernels = 1,

@@ -22,7 +22,7 @@
 namespace isochron::apps {
 namespace {
 
-// Libraries ask for at most some MB at once.
+// More than libraries ask for at once, which is some MB.
 constexpr size_t kSpareBytes = size_t{16} << 20;
 constexpr size_t kHandlerStackBytes = size_t{64} << 10;
 
@@ -30,7 +30,7 @@ pid_t g_process = 0;
 volatile bool g_ended = false;
 alignas(16) std::array<char, kHandlerStackBytes> g_handler_stack;
 
-/// Safe in a signal's handler.
+/// Writes to standard error. Safe in a signal handler.
 void say(std::string_view text) {
   const ssize_t ignored = ::write(STDERR_FILENO, text.data(), text.size());
   static_cast<void>(ignored);
@@ -55,7 +55,7 @@ void end_by(int signal) {
   ::_exit(128 + signal);
 }
 
-/// Ends the process as SIGPIPE would, after removing temporary files.
+/// Removes temporary files and ends the process with the status of SIGPIPE.
 void end_unread() {
   if (::getpid() != g_process) return;
   remove_leftovers();
@@ -69,8 +69,8 @@ bool memory_is_short() {
   return false;
 }
 
-/// Ends the process after a fault. If memory is short, a library used a null pointer as memory; otherwise the
-/// fault is reported as usual.
+/// Ends the process after a fault. If memory is short, a library probably used a null pointer after a failed
+/// allocation; otherwise the fault is reported as usual.
 void end_by_fault(int signal) {
   ::signal(signal, SIG_DFL);
   if (memory_is_short())
@@ -92,7 +92,7 @@ void end_by_fault(int signal) {
   std::abort();
 }
 
-/// libgomp ends the process if it can't get the memory or the threads that it needs.
+/// Called at exit. libgomp ends the process if it can't get the memory or threads that it needs.
 void end_by_library() {
   if (g_ended) return;
   end_out_of_memory("isochron: a library ended the process because it could not get memory or threads\n");
@@ -122,8 +122,8 @@ void begin_process() {
   stack.ss_size = g_handler_stack.size();
   ::sigaltstack(&stack, nullptr);
   for (const int signal : {SIGSEGV, SIGBUS, SIGABRT}) handle(signal, end_by_fault, SA_ONSTACK);
-  // Loads what glibc unwinds with: the end of a thread needs it, and aborts if there is no memory for it
-  // then.
+  // Makes glibc load its unwinding library now: the end of a thread needs it, and would abort if there were
+  // no memory to load it.
   void* frame = nullptr;
   static_cast<void>(::backtrace(&frame, 1));
   escape_standard_streams(end_unread);

@@ -1,4 +1,4 @@
-// `isochron report`: the verdict and the page of a run again from what it recorded, or two runs side by side.
+// `isochron report`: recomputes the verdict and the page of a run from its record, or compares two runs.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -26,12 +26,12 @@ using observe::RunReport;
 
 struct ReportOptions {
   std::filesystem::path path, other;
-  double bound_percent = 0;  // 0: the run's own
+  double bound_percent = 0;  // 0: the run's own bound
   std::filesystem::path out, json;
   bool require_flat = false;
 };
 
-/// Names that a file gives stay on their lines.
+/// Reads a record. Names and values from the file are shortened and kept on one line.
 RunRecord read(const std::filesystem::path& path, const ReportOptions& options) {
   constexpr size_t kLongestName = 200, kLongestValue = 1000;
   RunRecord record = observe::read_run_record(path);
@@ -61,7 +61,8 @@ void write_page(const std::filesystem::path& path, const RunRecord& record) {
   fmt::print("the report is in {}\n", path.string());
 }
 
-/// The folders of runs in a folder that isn't one. `unreadable`: where it can't be told.
+/// The run folders in a folder that isn't a run folder itself. Adds folders that can't be read to
+/// `unreadable`.
 std::vector<std::filesystem::path> runs_within(const std::filesystem::path& path,
                                                std::vector<std::filesystem::path>* unreadable = nullptr) {
   std::vector<std::filesystem::path> folders;
@@ -86,7 +87,7 @@ void tell_unreadable(const std::filesystem::path& path) {
   fmt::print("note: left out, because it can't be read: {}{}\n", folders.front().string(), others);
 }
 
-/// A run writes run.json at its end, after live.json.
+/// Whether a later run in this folder hasn't finished: a run writes run.json at its end, after live.json.
 bool later_run_is_unfinished(const std::filesystem::path& folder) {
   std::error_code missing;
   const auto live = std::filesystem::last_write_time(folder / train::kLiveFile, missing);
@@ -125,7 +126,7 @@ void report_one(const ReportOptions& options) {
   }
 }
 
-/// What is read of a folder or file, and what else a run has there; its page is made again.
+/// Adds the files of a run, which must not be overwritten. The page is left out, because it is made again.
 void add_inputs(std::vector<NamedFile>& inputs, const std::filesystem::path& path) {
   std::vector<std::filesystem::path> folders = runs_within(path);
   if (std::filesystem::is_directory(path)) folders.push_back(path);
@@ -146,7 +147,7 @@ void require_distinct_files(const ReportOptions& options) {
   require_distinct(inputs, outputs);
 }
 
-/// The run of a folder or file, or those of the folders within a folder.
+/// Reads the run in a folder or file, or the runs in the folders within a folder.
 std::vector<RunRecord> read_runs(const std::filesystem::path& path, const ReportOptions& options) {
   std::vector<std::filesystem::path> folders = runs_within(path);
   if (folders.empty()) folders.push_back(path);

@@ -108,11 +108,11 @@ std::string view(const json& live) {
   return text;
 }
 
-/// Waits for the first run to write into the folder, if it exists; `once`: refuses the folder without one.
+/// If the folder exists but no run has written to it yet, waits for one or, with `once`, throws.
 void await_run(const std::filesystem::path& live, const WatchOptions& options) {
   std::error_code unknown;
   const auto written = [&] { return std::filesystem::exists(live, unknown); };
-  if (written() || !std::filesystem::is_directory(options.folder, unknown)) return;  // the reading tells
+  if (written() || !std::filesystem::is_directory(options.folder, unknown)) return;  // the reader reports it
   require(!options.once, ErrorCode::kIo, options.folder.string(),
           "no run has written here yet (there is no {})", train::kLiveFile);
   fmt::print("waiting for a run to write into {}\n", options.folder.string());
@@ -124,14 +124,14 @@ void await_run(const std::filesystem::path& live, const WatchOptions& options) {
   }
 }
 
-/// Whether the run's process is one of those that this one can ask about. Older files don't tell.
+/// Whether this process can query the run's process. Older files don't say; then it is assumed.
 bool is_near(const json& live) {
   return !live.contains("process_space") || live["process_space"].get<std::string>() == process_space();
 }
 
 bool alive(int64_t process) { return ::kill(static_cast<pid_t>(process), 0) == 0 || errno == EPERM; }
 
-/// What can be said of a process on another machine or in another container.
+/// What is known about a process on another machine or in another container.
 std::string far_line(const json& live, const std::filesystem::path& path) {
   std::error_code unknown;
   const auto written = std::filesystem::last_write_time(path, unknown);

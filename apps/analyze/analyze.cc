@@ -1,4 +1,4 @@
-// `isochron analyze`: the verdict on another program's iterations, by their times in a table or a log.
+// `isochron analyze`: the verdict on another program's iterations, whose times are in a table or a log.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -71,11 +71,12 @@ observe::FlatnessVerdict judge_few(std::span<const double> values, bool smoothed
   return verdict;
 }
 
-/// What the last digit of times is worth, in ns: as they are written. Or if only a few different ones repeat,
-/// as those of a coarse clock do, the smallest distance of two of them, of which all others are multiples.
+/// The resolution of times in ns: `written`, the value of their last digit; or if the same few values repeat,
+/// as with a coarse clock, the smallest difference of two values, provided that all other differences are
+/// multiples of it.
 double resolution_of(std::span<const double> values, double written) {
   constexpr size_t kFew = 20, kRepeats = 2;
-  constexpr double kSameMultiple = 1e-6, kLargest = 0.25;  // of the usual time; further apart are two kinds
+  constexpr double kSameMultiple = 1e-6, kLargest = 0.25;  // of the usual time; else two kinds of values
   std::vector<double> different(values.begin(), values.end());
   std::ranges::sort(different);
   different.erase(std::unique(different.begin(), different.end()), different.end());
@@ -93,7 +94,7 @@ double resolution_of(std::span<const double> values, double written) {
   return std::max(written, least);
 }
 
-/// The largest share of its usual time to which a rank's times are rounded.
+/// The largest rounding of any rank's times, as a share of its usual time.
 double rounding_of(const IterationTimes& times) {
   double most = 0;
   for (const TimeSeries& series : times.series)
@@ -101,8 +102,9 @@ double rounding_of(const IterationTimes& times) {
   return most;
 }
 
-/// If most values are the same number, a change smaller than its last digit is hidden: such a change makes
-/// the values cross from one number to the next at most once, so that one of the two has half of them.
+/// Makes a flat verdict inconclusive if at least half of the values are the same number and rounding may hide
+/// a change beyond the bound. A change smaller than the last digit makes the values move to the next number
+/// at most once, so one of the two numbers has half of the values.
 void doubt_rounded(observe::FlatnessVerdict& verdict, std::span<const double> values, double resolution_ns) {
   constexpr double kMost = 0.5;
   const double resolution = resolution_ns / observe::median(values);
@@ -116,7 +118,7 @@ void doubt_rounded(observe::FlatnessVerdict& verdict, std::span<const double> va
                                       100 * resolution));
 }
 
-/// With 64 values, a tenth may be cut off as warm-up.
+/// Least number of windows: of 64 values, a tenth may be cut off as warm-up.
 constexpr int kWindows = 57;
 
 observe::FlatnessVerdict judge(std::span<const double> values, const observe::RunData& data,
@@ -128,14 +130,14 @@ observe::FlatnessVerdict judge(std::span<const double> values, const observe::Ru
   return verdict;
 }
 
-/// How bad a verdict is, and among verdicts of one kind how much changed.
+/// How bad a verdict is, and for comparison within one kind, how much changed.
 std::pair<int, double> badness(const observe::FlatnessVerdict& verdict) {
   constexpr int kWeights[] = {0, 3, 1, 2};  // flat, growing, shrinking, inconclusive
   return {kWeights[static_cast<size_t>(verdict.kind)], std::fabs(verdict.largest.change)};
 }
 
-/// The verdict on all values. If they alternate between two levels, and one of the levels grows more than the
-/// whole, the verdict on that level.
+/// The verdict on all values or, if they alternate between two levels and a level grows more than the whole,
+/// on that level.
 observe::FlatnessVerdict judge_levels(std::span<const double> values, const observe::RunData& data,
                                       const IterationTimes& times) {
   const std::optional<TwoLevels> levels = two_levels(values);
@@ -146,7 +148,7 @@ observe::FlatnessVerdict judge_levels(std::span<const double> values, const obse
     const double share = std::accumulate(level.begin(), level.end(), 0.0) / all;
     if (share < observe::kMinorShare / 2 || level.size() < kFewestOfRank) return;
     observe::ReportOptions options = data.options;
-    options.time.series *= 3;  // with the whole
+    options.time.series *= 3;  // two levels and the whole
     options.unit = "such value";
     options.time.bound = observe::bound_of_class(options.time.bound, share);
     observe::FlatnessVerdict own = judge(level, observe::run_data(level, data.name, 0, options), times);
@@ -159,13 +161,13 @@ observe::FlatnessVerdict judge_levels(std::span<const double> values, const obse
   return verdict;
 }
 
-/// What a position in the series counts: iterations, unless they aren't one by one in the file.
+/// What positions in the series count: iterations, or values if the file doesn't list every iteration.
 std::string unit_of(const IterationTimes& times, const Options& options) {
   const bool all = times.program.empty() && times.each.empty() && !options.times.allow_gaps;
   return all ? "iteration" : "value";
 }
 
-/// `together`: series that are judged together, of ranks and phases.
+/// `together`: the number of series of ranks and phases that are judged together.
 observe::RunReport judge(const TimeSeries& series, const IterationTimes& times, const std::string& name,
                          const Options& options, size_t together) {
   observe::ReportOptions report_options;
@@ -178,7 +180,7 @@ observe::RunReport judge(const TimeSeries& series, const IterationTimes& times, 
   const std::span<const double> values = std::span(series.ns).subspan(static_cast<size_t>(options.warmup));
   observe::FlatnessVerdict verdict = judge_levels(values, data, times);
   observe::RunReport report = observe::make_report(data, std::move(verdict));
-  if (!times.program.empty()) report.drift_seconds = std::nullopt;  // not all of its time is in the log
+  if (!times.program.empty()) report.drift_seconds = std::nullopt;  // the log doesn't have all of its time
   return report;
 }
 
@@ -201,7 +203,7 @@ struct OtherPhase {
   std::string name;
   size_t values = 0;
   double median_ns = 0;
-  /// Of its worst rank; nothing if it has too few values or looks like a clock.
+  /// The verdict on the worst rank; nullopt if there are too few values or they look elapsed.
   std::optional<observe::FlatnessVerdict> verdict = {};
 
   bool grows() const { return verdict && verdict->kind == Flatness::kGrowing; }
@@ -213,7 +215,8 @@ std::vector<double> all_values(const IterationTimes& times) {
   return all;
 }
 
-/// The other phases, those that grow first. All are judged together: the confidence is shared out.
+/// The other phases, those that grow first. All are judged together, with the error probability divided among
+/// them.
 std::vector<OtherPhase> judge_others(const IterationTimes& times, const std::string& name,
                                      const Options& options) {
   constexpr size_t kFewest = 5;
@@ -235,7 +238,7 @@ std::vector<OtherPhase> judge_others(const IterationTimes& times, const std::str
   return result;
 }
 
-/// Three significant digits, as people write a count.
+/// A count rounded up to three significant digits, for people.
 std::string about(double count) {
   const double digit = std::pow(10, std::max(0.0, std::floor(std::log10(count)) - 2));
   return count < 1e7 ? fmt::format("{:.0f}", std::ceil(count / digit) * digit) : fmt::format("{:.3g}", count);
@@ -252,7 +255,7 @@ std::string values_text(const IterationTimes& times, int64_t count) {
                      times.each.empty() ? "" : fmt::format(", each {}", times.each));
 }
 
-/// What the times leave open, one line per remark.
+/// Remarks on what the times don't show, one line each.
 std::vector<std::string> remarks(const IterationTimes& times, const std::vector<OtherPhase>& phases,
                                  const observe::RunReport& report) {
   const observe::FlatnessVerdict& verdict = report.time;

@@ -28,7 +28,7 @@ bool is_of_log(std::string_view line) {
 
 /// Whether text begins like a table: the first two lines have the same number of fields, and one field of the
 /// second line is a number. If the first line is longer than the buffer, only its separators can be checked.
-/// The semicolons of escape sequences separate nothing.
+/// Semicolons in escape sequences aren't separators.
 bool looks_like_table(std::string_view begin) {
   std::string printed(begin);
   remove_escapes(printed);
@@ -54,12 +54,12 @@ bool looks_like_table(std::string_view begin) {
 
 bool interrupted() { return StopSignals::pending() != 0; }
 
-/// Before differences of elapsed times are taken.
+/// The times as written; elapsed times are not converted yet.
 IterationTimes times_as_written(const TimesOptions& options) {
   using std::chrono_literals::operator""ms;
   InputStream stream(opened(options.path), {.limit_bytes = kLargestInput,
                                             .buffer_bytes = kBuffer,
-                                            .patience = -1ms,  // as `cat`
+                                            .patience = -1ms,  // waits forever, like `cat`
                                             .stop = interrupted});
   const auto begin = stream.peek_lines(2);
   refuse_wide_text(begin, name_of(options.path));
@@ -82,7 +82,7 @@ IterationTimes read_times(const TimesOptions& options) {
   {
     const StopSignals signals;
     times = times_as_written(options);
-    if (StopSignals::pending() == SIGINT) {  // others end the process
+    if (StopSignals::pending() == SIGINT) {  // other signals end the process
       StopSignals::answer();
       times.notes.emplace_back("SIGINT ended the reading; only what came before it is judged");
     }

@@ -1,4 +1,4 @@
-// `isochron bench`: times the reference cases, one JSON object a line or a table.
+// `isochron bench`: times the reference cases and prints a table, or one JSON object per line.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -30,13 +30,13 @@
 namespace isochron::apps {
 namespace {
 
-/// 0 if the system doesn't report it.
+/// Resident memory; 0 if the system doesn't report it.
 int64_t resident_bytes(observe::Sensors& sensors) { return std::max<int64_t>(0, sensors.read().rss_bytes); }
 
 constexpr int64_t kWarmupNs = 300'000'000;
 constexpr int64_t kMinWarmupSteps = 3;
 constexpr train::ProfileOptions kShortProfile{.rounds = 31, .seconds = 0.5};
-constexpr size_t kMaxTimes = size_t{1} << 22;  // the newest steps that are kept; preallocated, 32 MiB
+constexpr size_t kMaxTimes = size_t{1} << 22;  // number of newest steps that are kept; preallocated, 32 MiB
 
 struct Options {
   std::vector<std::string> cases;
@@ -75,7 +75,7 @@ struct Measurement {
   std::vector<std::string_view> plain_kernels;  // work on the device that runs without a library
   int64_t other_programs = -1;                  // other programs using the device; -1: unknown
   size_t longest_chain = 0;                     // of them, one after another
-  double capture_ms = 0;                        // trace, gradients, passes, plan with kernel choice
+  double capture_ms = 0;                        // tracing, gradients, passes, planning with kernel choice
   std::optional<train::StepPrediction> predicted;
   double limit_share = 0;  // time at the machine's limits over a train step's time; 0 for other cases
   // Per step of the first rank, if there are several ranks.
@@ -114,7 +114,7 @@ Measurement measure(const BenchCase& entry, CaseRun& run, Options options, int64
   }
   std::vector<int64_t> times(options.steps > 0 ? std::min(static_cast<size_t>(options.steps), kMaxTimes)
                                                : kMaxTimes);
-  std::fill(times.begin(), times.end(), 0);  // its page faults belong to the warm-up
+  std::fill(times.begin(), times.end(), 0);  // so that its page faults are part of the warm-up
   std::optional<Seal> seal;
   if (options.enforce_sealed) seal.emplace();
   observe::Sensors sensors;
@@ -202,8 +202,8 @@ nlohmann::ordered_json as_json(const Measurement& m) {
           {"bytes_sent", m.bytes_sent}};
 }
 
-/// Reports other programs on the device. The device alternates between programs, so a step's time includes
-/// theirs.
+/// Reports other programs on the device. The device alternates between programs, so their time is part of a
+/// step's time.
 void note_other_programs(Device device, Measurement& m) {
   if (device.is_cpu()) return;
   const auto monitor = cuda::machine_monitor(cuda::gpu(device)->context().properties());

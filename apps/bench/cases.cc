@@ -47,7 +47,7 @@ optim::StepOptions among(const CaseOptions& options) { return {.group = options.
 
 nn::Sequential tiny_model() { return nn::Sequential(nn::Dense(10, nn::Activation::kRelu), nn::Dense(1)); }
 
-/// A model trained on a few batches, one after the other, again and again.
+/// A model trained on a few batches in turn.
 class TrainCase final : public CaseRun {
  public:
   TrainCase(std::unique_ptr<nn::Module> model, optim::Optimizer optimizer, train::Loss loss,
@@ -80,7 +80,7 @@ class TrainCase final : public CaseRun {
     return loss;
   }
 
-  static constexpr int kBatches = 8, kDeviceBatches = 4;  // as many recordings as a device keeps
+  static constexpr int kBatches = 8, kDeviceBatches = 4;  // the number of recordings that a device keeps
 
   std::unique_ptr<nn::Module> model_;
   optim::Optimizer optimizer_;
@@ -219,7 +219,7 @@ class EpochCase final : public CaseRun {
   Captured<Function> step_;
 };
 
-/// The input pipeline of that epoch alone.
+/// Only the input pipeline of EpochCase.
 class DataCase final : public CaseRun {
  public:
   DataCase() : batches_(EpochCase::make_batches()) {}
@@ -232,7 +232,7 @@ class DataCase final : public CaseRun {
   int64_t rows_ = 0;
 };
 
-/// 10,000 rows of 100 floats through map, shuffle(1000), batch(32) and prefetch; the time is that of one row.
+/// 10,000 rows of 100 floats through map, shuffle(1000), batch(32) and prefetch; the time is per row.
 class PipelineCase final : public CaseRun {
  public:
   static constexpr int64_t kRows = 10'000, kWidth = 100;
@@ -279,7 +279,7 @@ class MapCase final : public CaseRun {
 constexpr int64_t kLoopIterations = 1000;
 constexpr double kLoopStart = 1.1;
 
-/// x = fmod(2 x, 7) as an in-graph loop; the time is that of one iteration.
+/// x = fmod(2 x, 7) as an in-graph loop; the time is per iteration.
 class WhileCase final : public CaseRun {
  public:
   WhileCase() : step_(&WhileCase::loop, {.name = "while"}) { step_(x_, n_); }
@@ -300,7 +300,7 @@ class WhileCase final : public CaseRun {
   Captured<Tensor (*)(const Tensor&, const Tensor&)> step_;
 };
 
-/// The same eagerly; the time is that of one op.
+/// The same eagerly; the time is per op.
 class EagerCase final : public CaseRun {
  public:
   void step() override {

@@ -24,7 +24,7 @@ namespace {
 
 constexpr int64_t kMostRounds = 7;
 constexpr int64_t kFirstSteps = 3;
-constexpr double kWarmupSeconds = 0.15;           // each way
+constexpr double kWarmupSeconds = 0.15;           // for each of the two ways
 constexpr int64_t kMostTimes = int64_t{1} << 20;  // number of newest steps per turn whose times are kept
 
 /// A case prepared for both ways of running it, each with its own model.
@@ -60,7 +60,7 @@ class Way {
   void take_turn() {
     comm::Group& ranks = *comm::world();
     ranks.barrier();
-    run_.step();  // brings its data back into the caches
+    run_.step();  // brings the data back into the caches
     const comm::CommunicationStats before = ranks.stats();
     int64_t began_ns = now_ns(), waited_ns = before.exposed_ns;
     for (int64_t i = 0; i < steps_; ++i) {
@@ -106,7 +106,7 @@ BothWays make_rank_case(const BenchCase& entry, CaseOptions how) {
   return ways;
 }
 
-/// Takes `steps` steps, the same number on all ranks, and returns how long they took.
+/// Runs `steps` steps, the same number on all ranks, and returns how long they took.
 int64_t time_of(CaseRun& run, int64_t steps) {
   const int64_t began = now_ns();
   for (int64_t i = 0; i < steps; ++i) run.step();
@@ -193,7 +193,7 @@ void print_row(const BenchCase& entry, const Counts& counts, const std::vector<R
              rank_mean(ranks, &RankResult::collectives));
 }
 
-/// Ranks that measure different things would wait for each other.
+/// Throws if the ranks measure different things; they would wait for each other forever.
 void agree(const std::vector<const BenchCase*>& cases, const RanksOptions& options) {
   comm::Group& ranks = *comm::world();
   std::string own =

@@ -1,4 +1,4 @@
-// `isochron sweep`: how the time and memory of a step grow with the size of the problem.
+// `isochron sweep`: shows how the time and memory of a step grow with the size of the problem.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
@@ -157,7 +157,7 @@ Point measure_point(const Sweep& sweep, int64_t size, const SweepOptions& option
           plan.lower_bound_bytes};
 }
 
-/// d log b / d log a: 1 where b grows as a does.
+/// d log b / d log a: 1 if b is proportional to a.
 double exponent(double a0, double a1, double b0, double b1) { return std::log(b1 / b0) / std::log(a1 / a0); }
 
 void print_sweep(const Sweep& sweep, const std::vector<Point>& points) {

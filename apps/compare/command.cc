@@ -1,4 +1,4 @@
-// `isochron compare`: the documents' loops, slow and cured side by side.
+// `isochron compare`: runs the documents' loops, slow and cured, side by side.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
@@ -32,13 +32,13 @@ struct Options {
   int threads = 0;
   int repeat = 1;
   bool require_expected = false;
-  std::string told;  // to print before anything runs
+  std::string told;  // text to print before anything runs
 };
 
 struct ScenarioEntry {
   std::string name;
   Scenario (*make)(Device device);
-  bool on_devices = false;  // false: runs on the CPU only
+  bool on_devices = false;  // false: it runs only on the CPU
 };
 
 template <Scenario (*make)()>
@@ -149,7 +149,7 @@ std::string epochs_csv(const ScenarioResult& result) {
 std::string figure_name(std::string_view scenario) { return fmt::format("{}.svg", scenario); }
 std::string epochs_name(std::string_view scenario) { return fmt::format("{}-epochs.csv", scenario); }
 
-/// The page, the data behind it, each scenario's figure and epochs, each loop's windows.
+/// Writes the page, the data behind it, each scenario's figure and epochs, and each loop's windows.
 void write_results(std::span<const ScenarioResult> results, Device device,
                    const std::filesystem::path& folder) {
   make_folder(folder);
@@ -231,7 +231,8 @@ void run_at_length(CompareOptions& run, const CLI::App& command) {
   if (command.count("--budget") == 0) run.budget_seconds = 1800;
 }
 
-/// A budget that was asked for holds for all loops: each runs for its share, unless --seconds says how long.
+/// If --budget is given, each loop gets its share of it. It is an error if --seconds is given too and doesn't
+/// fit into the budget.
 void share_budget(Options& options, const CLI::App& command) {
   if (command.count("--budget") == 0) return;
   for (const std::string& name : options.scenarios) find_scenario(name, options.device);

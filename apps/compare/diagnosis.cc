@@ -20,7 +20,7 @@ using observe::Window;
 using Kind = Diagnosis::Kind;
 
 constexpr const char* kFromTheFirst = "the first iteration";
-/// An iteration that takes more than this multiple of the initial time is noticeable.
+/// A slowdown is noticeable from this multiple of the initial time.
 constexpr double kNoticed = 1.2;
 /// Pauses below this share of the time are not worth mentioning.
 constexpr double kPauseShare = 0.02;
@@ -103,7 +103,7 @@ std::optional<Part> fills(const Loop& loop, const RunReport& report) {
     }
   };
   const SeriesReport* resident = grows("rss_bytes");
-  // This rises at once, even if a pool takes memory in large pieces.
+  // Memory in use rises at once, even if a pool takes memory in large pieces.
   const SeriesReport* in_use = grows("bytes_in_use");
   add(grows("disk_bytes"), "fills the disk,", grows("disk_bytes"));
   add(resident != nullptr ? resident : in_use,

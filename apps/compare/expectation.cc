@@ -39,7 +39,7 @@ void check_time(const Loop& loop, const RunReport& report, std::vector<Deviation
   }
 }
 
-/// What a sampled series is called in texts.
+/// The name of a sampled series in texts.
 std::string shown_name(std::string_view series) {
   constexpr std::pair<std::string_view, const char*> kNames[] = {
       {"rss_bytes", "memory"}, {"disk_bytes", "disk use"}, {"bytes_in_use", "memory in use"}};
@@ -65,7 +65,7 @@ void check_level(const observe::SeriesReport& series, std::span<const Flatness> 
 
 /// Checks memory, disk use, and the series that is expected to grow.
 void check_levels(const Loop& loop, const RunReport& report, std::vector<Deviation>& found) {
-  // Files come and go, which may leave it open whether their sum is flat.
+  // Files are created and removed, so the verdict on their total size may be inconclusive.
   constexpr Flatness kNotGrowing[] = {Flatness::kFlat, Flatness::kInconclusive};
   constexpr Flatness kGrowing[] = {Flatness::kGrowing};
   for (const observe::SeriesReport& series : report.series) {

@@ -31,7 +31,7 @@ Plot plot_over_iterations(const ScenarioResult& result, const std::string& what,
           .marks = {{static_cast<double>(kMarkedIteration), count_text(kMarkedIteration)}}};
 }
 
-/// Cured forms dashed.
+/// The loops' mean iteration times; cured forms are dashed.
 Plot time_plot(const ScenarioResult& result) {
   Plot plot = plot_over_iterations(result, "mean time of an iteration", "us");
   plot.log_y = true;

@@ -34,8 +34,8 @@ constexpr int64_t kSampleIntervalNs = 1'000'000;
 /// More than the recorder's defaults: the loops are short, and every iteration with a spike is examined.
 constexpr double kTimingShare = 0.05, kWatchingShare = 0.01;
 
-/// Short compared with the run, so that changes of the machine affect each part of it alike. Long compared
-/// with the milliseconds that paused threads take to spread over the cores again.
+/// A turn is short compared with the run, so that changes of the machine affect all parts of a run alike, but
+/// long compared with the milliseconds that paused threads need to spread over the cores again.
 constexpr double kTurnSeconds = 0.2;
 
 /// The maximum time for making a table, as a multiple of the time it is given.
@@ -44,14 +44,14 @@ constexpr double kTableTimes = 1.5;
 /// An unsettled loop is judged again when its running time has grown by this factor.
 constexpr double kNextLook = 1.5;
 
-/// How often a loop alternates with its twin after its run and is judged again.
+/// How often a loop may alternate with its twin after its run and be judged again.
 constexpr int kLooksBeside = 3;
 
-/// Relative standard error of a level beside the twin. Above it, more turns are worth their time: with two
-/// such levels, no change within the bound can be distinguished from no change.
+/// If the relative standard error of a level beside the twin is larger than this, more turns are worth their
+/// time: two such levels couldn't show that a change lies within the bound.
 constexpr double kTwinErrorTooLarge = 0.008;
 
-constexpr int64_t kShortEpochNs = 5'000'000;  // about what a turn beside the twin takes
+constexpr int64_t kShortEpochNs = 5'000'000;  // about the length of a turn beside the twin
 constexpr int64_t kTimesAtLength = 10;
 
 int64_t least_iterations(const Loop& loop, const CompareOptions& options) {
@@ -83,7 +83,7 @@ double table_seconds_of(const CompareOptions& options) {
 double usual_seconds(std::span<const Scenario> scenarios, const CompareOptions& options) {
   double sum = 0;
   for (const Scenario& scenario : scenarios) {
-    // A loop also starts a process, and its last turn may exceed its time.
+    // A loop also needs time to start a process, and its last turn may exceed its time.
     for (const Loop& loop : scenario.loops) sum += usual_seconds(loop, options) + kTurnSeconds;
     sum += static_cast<double>(scenario.tables.size()) * table_seconds_of(options) * kTableTimes;
   }
@@ -156,7 +156,8 @@ class Progress {
     return !ended || epochs_ < options_.epochs || iterations_ < least_iterations(loop_, options_);
   }
 
-  /// If epochs are short, turns contain whole epochs, so that work done once per epoch is part of each turn.
+  /// Whether the loop is in the middle of a short epoch. Turns contain whole short epochs, so that work done
+  /// once per epoch is part of each turn.
   bool amid_a_short_epoch() const {
     return iterations_ % loop_.iterations_per_epoch != 0 && epoch_ns_ < kShortEpochNs;
   }
@@ -211,7 +212,7 @@ class Progress {
 };
 
 std::string run_loop(const Loop& loop, const CompareOptions& options, observe::Turns& turns) {
-  // A faulty loop's warnings would otherwise appear among the results of others.
+  // Otherwise a faulty loop's warnings would appear among the results of others.
   if (!options.verbose) ::dup2(STDOUT_FILENO, STDERR_FILENO);
   observe::TurnSensors sensors;
   observe::Recorder recorder({.sample_interval_ns = kSampleIntervalNs,
@@ -243,7 +244,7 @@ std::string outcome_text(const LoopResult& result) {
                      result.settled ? "" : ", not settled");
 }
 
-/// A loop on its way through its turns.
+/// A loop that takes its turns.
 class Running {
  public:
   Running(const Loop& loop, const CompareOptions& options)
@@ -266,7 +267,7 @@ class Running {
     }
     if (!worker_->ended() && !twin_->ended()) take_turns(turns_before_, more_seconds);
   }
-  /// The approximate total time of its parts.
+  /// The approximate time of the loop, including warm-up and turns beside a twin.
   double usual_seconds() const { return apps::usual_seconds(loop_, options_); }
 
   /// `more_time`: whether a loop that ends by itself may run longer than the time every loop gets.
@@ -375,7 +376,7 @@ class Running {
 void withdraw(LoopResult& result) {
   observe::FlatnessVerdict& time = result.report.time;
   if (result.settled || time.kind == Flatness::kInconclusive) return;
-  time.left_out.clear();  // the reason that is quoted has it
+  time.left_out.clear();  // the quoted reason already contains it
   doubt(time, fmt::format("{} when first judged ({}), but no time was left to judge again (--budget)",
                           flatness_name(time.kind), time.reason));
   result.report.evidence.set("time.growing", 0);
@@ -389,7 +390,7 @@ void compare_forms(ScenarioResult& result) {
   for (const LoopResult& loop : result.loops) reports.push_back(loop.report);
   for (size_t i = 0; i < loops.size(); ++i) {
     const Loop& other = held_against(*result.scenario, loops[i]);
-    // The other form's time for what one recorded iteration of this loop does.
+    // The other form's time for the work of one recorded iteration of this loop.
     RunReport same_work = reports[static_cast<size_t>(&other - loops.data())];
     const double work =
         static_cast<double>(loops[i].work_per_iteration) / static_cast<double>(other.work_per_iteration);
@@ -456,11 +457,11 @@ void run_loops(const Loops& loops, const CompareOptions& options, const StatusLi
   }
 }
 
-/// Creates the tables in a process of their own.
+/// Creates the tables in a separate process.
 std::vector<observe::Table> tables_of(const Scenario& scenario, double seconds) {
   std::vector<observe::Table> tables;
   if (scenario.tables.empty()) return tables;
-  std::fflush(stdout);  // or the process would print it again
+  std::fflush(stdout);  // otherwise the new process would print it again
   observe::Worker worker([&](observe::Turns&) { return run_tables(scenario, seconds); });
   worker.run(1);
   const observe::RunRecord record = observe::parse_run_record(worker.finish(), scenario.name);
@@ -469,7 +470,7 @@ std::vector<observe::Table> tables_of(const Scenario& scenario, double seconds) 
   return tables;
 }
 
-/// Within the time that is left until `until`, beyond what each loop has in any case.
+/// Runs a scenario. Beyond the time that each loop gets in any case, it may use the time until `until`.
 ScenarioResult run_scenario(const Scenario& scenario, const CompareOptions& options, const Clock& spent,
                             double until) {
   const StatusLine status(scenario);
@@ -515,7 +516,7 @@ void run_steps(LoopContext& context, data::Dataset& batches,
 
 void fit_budget(std::span<const Scenario> scenarios, CompareOptions& options) {
   if (options.iterations > 0 || usual_seconds(scenarios, options) <= options.budget_seconds) return;
-  constexpr int kTries = 8;  // not all parts get shorter in proportion
+  constexpr int kTries = 8;  // several tries, because not all parts get shorter in proportion
   for (int i = 0; i < kTries && usual_seconds(scenarios, options) > options.budget_seconds; ++i)
     options.seconds *= options.budget_seconds / usual_seconds(scenarios, options);
   if (options.seconds >= kTurnSeconds) return;

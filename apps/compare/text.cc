@@ -85,7 +85,7 @@ double epoch_work(const Loop& loop) {
   return static_cast<double>(loop.iterations_per_epoch * loop.work_per_iteration);
 }
 
-/// Document iterations of an epoch of the scenario's shortest.
+/// The document's iterations in the scenario's shortest epoch.
 double least_epoch_work(const Scenario& scenario) {
   double least = std::numeric_limits<double>::infinity();
   for (const Loop& loop : scenario.loops) least = std::min(least, epoch_work(loop));

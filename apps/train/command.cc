@@ -1,4 +1,4 @@
-// `isochron train`: the bundled models, trained on the shipped data or on files of the same form.
+// `isochron train`: trains the bundled models on the shipped data or on files of the same form.
 #include <fcntl.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
@@ -64,8 +64,8 @@ void open_device(const TrainOptions& options) {
   if (options.memory_limit) cuda::limit_memory(options.device, *options.memory_limit);
 }
 
-/// Throws kInvalidArgument for options that concern several ranks, if no launcher started this process. Who
-/// gives them expects something else, such as early stopping.
+/// Throws kInvalidArgument for options that concern several ranks if no launcher started this process. A user
+/// who gives them probably means something else, such as early stopping.
 void require_ranks(const TrainOptions& options) {
   const std::pair<bool, const char*> given[] = {
       {options.patience_seconds.has_value(),
@@ -78,15 +78,15 @@ void require_ranks(const TrainOptions& options) {
             "{}, for runs that mpirun or srun starts; leave it out", text);
 }
 
-/// Empty if there is none.
+/// The name of a weights file in the folder; empty if there is none.
 std::string weights_in(const std::filesystem::path& folder) {
   for (const auto& entry : std::filesystem::directory_iterator(folder))
     if (entry.path().extension() == ".safetensors") return entry.path().filename().string();
   return {};
 }
 
-/// Checkpoints of two runs in one folder would be mistaken for those of one run, and the weights of the
-/// second run replace those of the first.
+/// Rejects a folder that has another run's checkpoints. Checkpoints of two runs in one folder would be
+/// mistaken for those of one run, and the second run's weights would replace the first's.
 void require_fresh_or_resumed(const TrainOptions& options) {
   if (options.checkpoint.empty()) return;
   const std::string folder = options.checkpoint.string(), weights = weights_in(options.checkpoint);
@@ -114,7 +114,7 @@ CLI::Validator step_range() {
       "N|FROM:TO");
 }
 
-/// The same training in a process of its own, which leaves nothing behind.
+/// Runs the same training in a twin process. Leaves no files behind.
 std::string train_as_twin(const TrainableModel& model, TrainOptions options, observe::Turns& turns) {
   const RunFolder folder(std::filesystem::temp_directory_path());
   const auto own = [&](std::filesystem::path& path, const char* name) {
@@ -138,7 +138,7 @@ std::string train_as_twin(const TrainableModel& model, TrainOptions options, obs
   return {};
 }
 
-/// Only the first of several ranks prints, writes and judges; all ranks read checkpoints.
+/// Used by all ranks but the first, which alone prints, writes and judges. All ranks read checkpoints.
 void keep_quiet(TrainOptions& options) {
   for (std::filesystem::path* path :
        {&options.out, &options.json, &options.trace, &options.graphs, &options.tensorboard})
@@ -148,7 +148,7 @@ void keep_quiet(TrainOptions& options) {
   print_nothing();
 }
 
-/// A dry run leaves out what the other options ask to write.
+/// Tells the user which requested files a dry run doesn't write.
 void tell_unwritten(const TrainOptions& options) {
   const std::pair<const std::filesystem::path&, const char*> files[] = {
       {options.out, "--out"},     {options.json, "--json"},     {options.checkpoint, "--checkpoint"},
@@ -164,7 +164,7 @@ void require_distinct_files(const TrainOptions& options) {
   if (!options.checkpoint.empty())
     outputs.push_back({"what --checkpoint writes", options.checkpoint / kWeightsName});
   const bool as_result = !options.out.empty() && are_one_file(options.json, options.out / kResultFile);
-  if (!as_result) outputs.push_back({"--json", options.json});  // which has the same text
+  if (!as_result) outputs.push_back({"--json", options.json});  // train.json has the same text
   outputs.push_back({"--trace", options.trace});
   require_distinct({{"the data to train on", options.data}}, outputs);
 }
@@ -185,7 +185,7 @@ void train(const TrainableModel& model, TrainOptions options) {
     twin.emplace([&](observe::Turns& turns) { return train_as_twin(model, options, turns); });
     options.twin = &*twin;
   }
-  std::vector<std::shared_ptr<FolderLock>> locks;  // created after the fork, as the child would hold them too
+  std::vector<std::shared_ptr<FolderLock>> locks;  // created after the fork, or the child would hold them too
   const bool first = comm::world()->rank() == 0;
   if (!first) keep_quiet(options);
   if (!options.dry_run && first) {
@@ -346,7 +346,7 @@ void add_run_options(CLI::App& command, TrainOptions& options) {
                   "the most device memory that tensors may take, such as 512MB or 2GiB, rounded down to a "
                   "multiple of what the device allocates at once (2 MiB); default: all of it")
       ->transform(CLI::AsSizeValue(true))
-      ->transform(CLI::Validator(  // the last of them is asked first
+      ->transform(CLI::Validator(  // the last transform runs first
           [](const std::string& text) {
             return text.starts_with('-') ? "expected a number of bytes, got " + text : std::string();
           },

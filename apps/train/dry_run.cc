@@ -29,7 +29,7 @@ MemoryRow weigh(const train::BatchFunctions& functions, const data::Dataset& dat
   step.prepare(dataset.signatures().front());
   size_t parameters = 0;
   for (const Variable& parameter : optimizer.parameters()) parameters += parameter.size_bytes();
-  // All gradients live at once, before the update: they are part of the arena.
+  // All gradients are alive at once, before the update, and are part of the arena.
   return {name, parameters, parameters, optimizer.state_bytes(), step.plan_report().arena_bytes};
 }
 

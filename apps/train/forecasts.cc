@@ -1,5 +1,5 @@
-// Forecasters of the weekly CO2 at Mauna Loa, one week ahead: recurrent and convolutional networks over the
-// last two years.
+// Models that forecast the weekly CO2 at Mauna Loa one week ahead: recurrent and convolutional networks that
+// see the last two years.
 #include <algorithm>
 #include <functional>
 #include <memory>
@@ -21,13 +21,14 @@ Tensor sequences(const Tensor& windows) {
   return reshape(windows, {windows.extent(0), windows.extent(1), 1});
 }
 
-/// 19900106 as 1990.01, near enough for an axis.
+/// Converts 19900106 to 1990.01, which is precise enough for an axis.
 double year_of(int32_t date) {
   const int year = date / 10000, month = date / 100 % 100, day = date % 100;
   return year + ((month - 1) * kDaysPerYear / 12 + day - 1) / kDaysPerYear;
 }
 
-/// Truth and forecast in ppm over the test years; and the last two of them, larger.
+/// Plots of the measured values and the forecast in ppm over the test years, and over the last two of these
+/// years.
 std::vector<observe::Plot> forecast_plots(const data::Co2& co2, const Tensor& predictions) {
   observe::PlotSeries truth{.name = "measured", .x = {}, .y = {}};
   observe::PlotSeries forecast{.name = "forecast one week ahead", .x = {}, .y = {}, .dashed = true};

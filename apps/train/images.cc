@@ -27,7 +27,7 @@ struct Images {
   std::string name;
 };
 
-/// How a network needs the digits to be prepared. CIFAR-10 is always 32 x 32 in color.
+/// The form in which a network needs the digits. CIFAR-10 is always 32 x 32 in color.
 struct Wanted {
   int64_t side = 8;
   bool colors = false;
@@ -38,7 +38,7 @@ void scale_up(data::LabelledImages& part, const Wanted& wanted) {
   if (wanted.colors) part.images = concatenate({part.images, part.images, part.images}, 3);
 }
 
-/// To mean 0 and standard deviation 1 in each channel of the training images.
+/// Scales images so that each channel of the training images has mean 0 and standard deviation 1.
 void standardize(Images& images) {
   const Tensor mean_of = mean(images.train.images, {0, 1, 2});
   const Tensor square = mean(images.train.images * images.train.images, {0, 1, 2});
@@ -75,7 +75,7 @@ std::string described(const Images& images, const Wanted& wanted) {
                             : "");
 }
 
-/// The share of the test images whose nearest class mean of the training images is their own.
+/// The accuracy on the test images of choosing the class whose mean training image is nearest.
 double nearest_mean_accuracy(const Images& images) {
   const auto pixels = static_cast<size_t>(images.train.images.elems() / images.train.images.extent(0));
   std::vector<double> sums(kClasses * pixels), counts(kClasses);
@@ -109,7 +109,7 @@ double nearest_mean_accuracy(const Images& images) {
   return right / static_cast<double>(truth.size());
 }
 
-/// The share of the test images in the class that is most frequent in training.
+/// The accuracy on the test images of always choosing the most frequent class.
 double most_frequent_accuracy(const Images& images) {
   std::vector<int64_t> counts(kClasses);
   for (const int64_t label : images.train.labels.span<int64_t>()) ++counts[static_cast<size_t>(label)];

@@ -21,7 +21,8 @@ Table compared_table(const TrainOutcome& outcome) {
   return table;
 }
 
-/// Loss against epochs, of training and, where measured, of validation: where it is a finite number.
+/// The training loss and, if measured, the validation loss over epochs. Losses that aren't finite are left
+/// out.
 Plot loss_plot(const train::History& history) {
   Plot plot{
       .title = "Loss in training", .x_label = "epoch", .y_label = "mean loss of the epoch", .whole_x = true};

@@ -18,8 +18,8 @@ namespace {
 constexpr const char* kFolder = "ranks";
 constexpr auto kLongestLook = std::chrono::seconds(10);
 
-/// A sentence that says from where an ended run can continue. The search has a time limit, because the file
-/// system may be what hangs.
+/// A sentence that says from which checkpoint an ended run can continue. The search has a time limit, because
+/// the file system itself may hang.
 std::string way_on(const std::filesystem::path& folder, bool weights_only) {
   auto found = std::make_shared<std::promise<std::string>>();
   std::future<std::string> text = found->get_future();
@@ -49,7 +49,7 @@ std::chrono::nanoseconds nanoseconds_of(double seconds) {
   return std::chrono::nanoseconds(static_cast<int64_t>(std::min(seconds, kMost) * 1e9));
 }
 
-/// What was asked for, in place of the usual 60 s and never.
+/// The requested patience instead of the defaults, which are to report after 60 s and never to end the run.
 template <typename WatchOptions>
 WatchOptions patient(const TrainOptions& options) {
   WatchOptions watch;

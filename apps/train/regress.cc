@@ -1,4 +1,5 @@
-// A small network on random numbers: the model of the document on slow GPU epochs, with its line an epoch.
+// A small network on random numbers: the model of the document on slow GPU epochs, with that document's line
+// per epoch.
 #include <cmath>
 
 #include "isochron/apps/train/families.h"
@@ -12,7 +13,7 @@
 namespace isochron::apps {
 namespace {
 
-/// Mean squared error of always saying the mean.
+/// The mean squared error of always predicting the mean.
 double error_of_mean(const Tensor& values) {
   double sum = 0, squares = 0;
   for (const float value : values.span<float>()) {

@@ -37,7 +37,7 @@ train::ModelCheckpointOptions checkpoint_options(const TrainOptions& options) {
           .save_weights_only = options.weights_only,
           .every_epochs = options.checkpoint_epochs,
           .every_steps = options.checkpoint_every,
-          .on_signal = !options.weights_only,  // weights in the midst of an epoch aren't that epoch's
+          .on_signal = !options.weights_only,  // weights in the middle of an epoch aren't that epoch's
           .keep_last = options.keep_checkpoints.value_or(options.weights_only ? 0 : kKept),
           .resume = options.resume};
 }

@@ -71,7 +71,7 @@ TrainSession::TrainSession(const TrainOptions& options, const TrainSettings& set
                  .clock = takes_turns() ? observe::running_ns : now_ns,
                  .sensors = sensors_.get()}) {
   random::set_seed(options.seed);
-  nn::set_initializer_seed(options.seed);  // same weights as before set_seed seeded them too
+  nn::set_initializer_seed(options.seed);  // as before set_seed also seeded the weights
 }
 
 /// Gradients in f16 would underflow without loss scaling.
@@ -87,7 +87,7 @@ optim::StepOptions TrainSession::step_options() const {
 
 namespace {
 
-/// Of contiguous tensors, with their shapes.
+/// A checksum of contiguous tensors and their shapes.
 std::string checksum_of(std::initializer_list<Tensor> tensors) {
   uint32_t sum = 0;
   for (const Tensor& tensor : tensors) {
@@ -103,7 +103,7 @@ void TrainSession::trains_on(std::initializer_list<Tensor> data) {
   if (!options_.checkpoint.empty() || optimizer_.group().size() > 1) data_checksum_ = checksum_of(data);
 }
 
-/// What a resumed run must have in common with the one before.
+/// The settings that a resumed run must share with the run before.
 std::vector<train::FitOptions::Setting> TrainSession::settings() const {
   std::vector<train::FitOptions::Setting> all = {
       {"model", options_.model},
@@ -126,7 +126,7 @@ std::vector<train::FitOptions::Setting> TrainSession::settings() const {
   return all;
 }
 
-/// Of all ranks.
+/// The number of batches per update, over all ranks.
 int64_t TrainSession::batches_per_update() const { return options_.accumulate * optimizer_.group().size(); }
 
 int64_t TrainSession::steps_per_epoch(train::Batches data) const {
@@ -164,7 +164,7 @@ void TrainSession::fit(train::Trainer& trainer, train::Batches data, train::FitO
   fit_options.recorder = &recorder_;
   fit_options.enforce_sealed = options_.enforce_sealed;
   if (counts_steps()) fit_options.steps_per_epoch = steps_per_epoch(data);
-  fit_options.finish_on_signals = options_.turns == nullptr;  // a twin ends with the run that it serves
+  fit_options.finish_on_signals = options_.turns == nullptr;  // a twin ends with its run
   steps_per_epoch_ = fit_options.steps_per_epoch;
   fit_options.settings = settings();
   add_callbacks(fit_options.callbacks);
@@ -189,7 +189,7 @@ void TrainSession::fit(train::Trainer& trainer, train::Batches data, train::FitO
   if (!options_.checkpoint.empty() && first_rank()) save_weights();
 }
 
-/// What an interrupted run has left to continue from.
+/// What an interrupted run has saved, and how to continue from it.
 std::string TrainSession::saved_text() const {
   if (options_.checkpoint.empty())
     return "no weights were saved; a run with --checkpoint saves them and continues with --resume";
@@ -204,7 +204,7 @@ std::string TrainSession::way_on() {
     return "nothing was saved; to save checkpoints, name a folder with --checkpoint";
   try {
     if (checkpoints_) checkpoints_->flush();
-  } catch (const Error&) {  // then the last checkpoint is an older one
+  } catch (const Error&) {  // then an older checkpoint is the last one
   }
   if (options_.weights_only) {
     return fmt::format("the weights saved so far are in {}; the run can't be resumed from them",
@@ -321,7 +321,7 @@ void TrainSession::finish(const TrainOutcome& outcome) {
   }
 }
 
-/// What the ranks have sent, and how much of its time was exposed (not hidden by computation).
+/// How much the ranks have sent, and how much communication time was exposed (not hidden by computation).
 std::string TrainSession::communication_text(const observe::RankData* ranks) const {
   const comm::Group& group = optimizer_.group();
   const comm::CommunicationStats stats = group.stats();
@@ -368,7 +368,7 @@ std::optional<observe::RunReport> TrainSession::judge(const TrainOutcome& outcom
   if (graphs_) {
     fmt::print("\n{}", graphs_->table());
   }
-  std::fflush(stdout);  // before the first file, whose disk may be full
+  std::fflush(stdout);  // before writing files, which may fail if the disk is full
   if (graphs_) {
     graphs_->write_csv();
     fmt::print("graphs are in {}\n", options_.graphs.string());
@@ -397,7 +397,7 @@ void TrainSession::write(const observe::RunReport* report, std::optional<observe
   if (report != nullptr) document["report"] = ordered_json::parse(observe::to_json(*report, -1));
   if (memory_) document["memory"] = ordered_json::parse(observe::memory_json(memory_->moments(), -1));
   if (!outcome.sample.empty()) document["sample"] = outcome.sample;
-  // A sample may break off within a character, or a file hold other bytes than UTF-8.
+  // A text sample may end within a character, and a data file may contain bytes that aren't UTF-8.
   const std::string text = document.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
   write_output(options_.json, text);
   if (options_.out.empty()) return;

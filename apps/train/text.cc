@@ -1,4 +1,4 @@
-// A language model of characters: the small GPT on the project's own sources, or on any text.
+// A character-level language model: a small GPT trained on the project's own sources or on any text.
 #include <array>
 #include <cmath>
 #include <memory>
@@ -24,8 +24,8 @@ namespace fs = std::filesystem;
 constexpr int64_t kContext = 64;
 constexpr int64_t kTrainWindows = 1 << 16, kValidationWindows = 480;
 
-/// The installed headers beside the command, else the folders of sources and documents where it was built,
-/// else the headers where it was meant to be installed.
+/// The installed headers next to the command; or else the source and document folders from which it was
+/// built; or else the headers at the configured installation path.
 std::vector<fs::path> own_text() {
   std::vector<fs::path> places;
   std::error_code ignored;
@@ -49,8 +49,8 @@ data::Text load_text(const fs::path& path) {
   return data::read_text(own_text(), {.extensions = {".h", ".cc", ".md"}});
 }
 
-/// `functions` on (tokens, tokens one later), for batches of the windows' start positions: the text is in
-/// memory once, and each step gathers its windows from it.
+/// Adapts `functions`, which take (tokens, next tokens), to batches of the windows' start positions. The text
+/// is in memory only once, and each step gathers its windows from it.
 train::BatchFunctions on_windows(train::BatchFunctions functions, const data::Text& text, Device device) {
   const auto gathered = [](train::BatchFunction function, const Tensor& tokens) {
     return [function = std::move(function), tokens](const data::Element& batch) {
@@ -65,8 +65,9 @@ train::BatchFunctions on_windows(train::BatchFunctions functions, const data::Te
   return functions;
 }
 
-/// Mean negative log-likelihood of the validation text by the frequencies of `order` characters in the
-/// training text (1: alone, 2: after the one before), each count one higher so that none is 0.
+/// The mean negative log-likelihood of the validation text by character frequencies in the training text: of
+/// single characters (order 1) or given the previous character (order 2). One is added to each count so that
+/// none is 0.
 double frequency_loss(const data::Text& text, int order) {
   const size_t size = text.vocabulary.size();
   std::vector<double> counts(order == 2 ? size * size : size, 1.0);

@@ -99,7 +99,7 @@ void read_value(LogMatch& match, const WrittenTime& value, std::string_view unit
   }
   const std::optional<TimeUnit> found = time_unit(unit);
   if (!found && !value.ns) return;
-  const bool says_what = found && found->rate && !found->of.empty();  // "epoch 7: 11 steps/s" is of steps
+  const bool says_what = found && found->rate && !found->of.empty();  // "epoch 7: 11 steps/s" times steps
   if (found && (match.of.empty() || says_what)) match.of = found->of.substr(0, kLongestThing);
   if (!value.ns && (!number || *number <= 0)) return;
   const double ns = value.ns ? *value.ns : found->time_ns(*number * scale);
@@ -120,7 +120,7 @@ std::optional<WrittenTime> written_time(std::string_view line, std::string_view 
   if (counter.empty()) return written_number(line, value, 0, format.separators);
   const auto end = static_cast<size_t>(counter.data() - line.data()) + counter.size();
   WrittenTime number = written_number(line, value, end, format.separators);
-  // The character between them is a separator then, unless the counter may have ended earlier.
+  // If so, the character between them is a separator, unless the counter may have ended earlier.
   const bool touch = value.data() == line.data() + end + 1;
   if (!touch) return number;
   const bool grouped = counter.find_first_of(",_") != std::string_view::npos;
@@ -152,7 +152,7 @@ std::span<const LogFormat> log_formats() {
        .program = "Lightning",
        .expressions =
            {R"(^(?P<label>.*?):?\s+\d+%\|[^|]*\|\s*@done/@total \[[\d:]+<[^,\]]*, *@value@rate[^\]]*\bv_num=)",
-            R"(^(?P<label>.*?):?\s+\|[^|]*\|\s*@done/\? \[[\d:]+<[^,\]]*, *@value@rate)"},  // no end is known
+            R"(^(?P<label>.*?):?\s+\|[^|]*\|\s*@done/\? \[[\d:]+<[^,\]]*, *@value@rate)"},  // no total
        .averaging = Averaging::kBarSoFar,
        .bar_ends_with_mean = true,
        .separators = ","},
@@ -214,7 +214,7 @@ std::span<const LogFormat> log_formats() {
        .default_unit = "samples/s"},
       {.name = "detectron2",
        .program = "Detectron2",
-       .expressions = {R"(\biter: @counter\b.*?\blast_time: @value\b)"},  // `time` is the mean of the run
+       .expressions = {R"(\biter: @counter\b.*?\blast_time: @value\b)"},  // `time` is the mean over the run
        .default_unit = "s/iteration"},
       {.name = "maxtext",
        .program = "MaxText",
@@ -321,7 +321,7 @@ struct LogMatcher::Expression {
   std::array<size_t, kGroups> numbers{};
 };
 
-/// The expressions that are tried, in order. One pass over a line finds those that match.
+/// The expressions to try, in order. One pass over a line finds all that match.
 struct LogMatcher::Expressions {
   explicit Expressions(std::string_view format) {
     for (size_t i = 0; i < log_formats().size(); ++i) {
@@ -357,8 +357,8 @@ LogMatcher::LogMatcher(std::string_view format) {
 
 namespace {
 
-/// Sets the numbers of a line's epoch, step and batch, and the last of them as what is timed; an epoch is
-/// only if the line has no other.
+/// Sets the counters of a line (epoch, step, batch). What is timed is the last of them, or the epoch if there
+/// is no other counter.
 void read_counters(LogMatch& match, std::string_view line) {
   constexpr size_t kMost = 3;
   static const RE2 counter(spelled_out(R"((?i)\b@thing\b\W{0,8}(@counter))"));
@@ -379,42 +379,42 @@ std::string_view name_before(std::string_view between) {
   return {name.data(), name.size()};
 }
 
-/// A duration as on a clock, given the words before it; nothing if they tell a time of the day, an estimate,
-/// or what several things took.
+/// A duration written as on a clock, given the words before it. Nothing if these mean a time of day, an
+/// estimate, or a value for several things, such as a mean.
 std::optional<WrittenTime> duration_of_clock(std::string_view value, std::string_view label) {
   static const RE2 unlike(
       R"((?i)(?:^|[\W_])(?:eta|remain\w*|left|avg|average|mean|best|min|max|est\w*|limit|timeout|next|total|start\w*|begin\w*|end\w*|finish\w*|stop\w*|current|local|now|date|at)(?:$|[\W_]))");
   const std::string_view name = name_before(label);
   if (RE2::PartialMatch(re2::StringPiece(name.data(), name.size()), unlike)) return std::nullopt;
-  // "time: 10:00:03" tells the time of the day; durations are "0:01:05" or "01:05".
+  // "time: 10:00:03" is a time of day; durations are "0:01:05" or "01:05".
   if (in_lower_case(name) == "time" && value.find(':') == 2 && value.find(':', 3) == 5) return std::nullopt;
   return clock_duration(value);
 }
 
-/// The times of a line in free form after its counter, as in "step 3: data 1.2 ms, forward 30 ms", or its
-/// rates, if the format has a default unit. Estimates, averages and elapsed times are left out. The first
-/// one's label has all words of the line before it; the others' have the words before the counter, and the
-/// last ones before the time.
+/// The times after the counter in a free-form line, as in "step 3: data 1.2 ms, forward 30 ms", or the rates,
+/// if the format has a default unit. Estimates, averages and elapsed times are left out. The label of the
+/// first time consists of all words before it; the labels of the others consist of the words before the
+/// counter and the last words before the time.
 std::vector<LogMatch> times_after(std::string_view counter, std::string_view line, const LogMatch& like) {
   constexpr size_t kMost = 8, kMostLookedAt = 64;
-  static const RE2 with_unit(spelled_out(  // perhaps with its spread
+  static const RE2 with_unit(spelled_out(  // with an optional spread
       R"((?i)(?:^|[^\w.])@value\s*(?:(?:±|\+/?-)\s*[\d.]+\s*)?(?:@time(?:/\w+)?@end|(?-i:[hm])\s*\d))"));
   static const RE2 of_several(
       R"(\d(?:/|–|—|\.\.)$|\d\s+of\s+$)");  // before the last of "100.1/115.0/900.2 ms"
   static const RE2 per_step(R"((?i)^/(?:step|it|iter|iteration|batch|epoch)\b)");
   static const RE2 total(R"(^\s*(?:/|of)\s*\d+)");  // of the counter
-  static const RE2 estimate(R"((?i)^\W{0,3}(?:left|remain\w*|to go|eta)\s*(?:$|[,;)|\]]))");  // behind a time
+  static const RE2 estimate(R"((?i)^\W{0,3}(?:left|remain\w*|to go|eta)\s*(?:$|[,;)|\]]))");  // after a time
   static const RE2 rate(spelled_out(R"((?i)@per_second\s*@value\b)"));
-  static const RE2 unlike(  // what isn't the time that something took
+  static const RE2 unlike(  // names of values that aren't the duration of something
       R"((?i)(?:^|[\W_])(?:eta|elapsed|remain\w*|left|avg|average|mean|median|best|min|max|est\w*|limit|timeout|next)(?:$|[\W_]))");
   const LogFormat& format = log_formats()[like.format];
   const std::string_view default_unit = format.default_unit;
-  const char* behind = counter.data() + counter.size();  // what was read last
+  const char* behind = counter.data() + counter.size();  // end of what was read last
   re2::StringPiece rest(behind, static_cast<size_t>(line.data() + line.size() - behind)), value, unit;
   const std::string before_counter =
       words_of({line.data(), static_cast<size_t>(counter.data() - line.data())});
   std::vector<LogMatch> matches;
-  std::string_view several;  // a time that was not taken because it is one of several
+  std::string_view several;  // a time that was skipped because it is one of several
   const auto find = [&] {
     return default_unit.empty() ? RE2::FindAndConsume(&rest, with_unit, &value, &unit)
                                 : RE2::FindAndConsume(&rest, rate, &value);
@@ -464,7 +464,7 @@ std::vector<LogMatch> LogMatcher::match(std::string_view line) const {
   RE2::Set::ErrorInfo error{};
   if (!expressions_->set.Match(re2::StringPiece(line.data(), line.size()), &matching, &error)) {
     if (error.kind == RE2::Set::kNoError) return {};
-    matching.resize(expressions_->all.size());  // not enough memory for all at once
+    matching.resize(expressions_->all.size());  // not enough memory to match all at once: try each
     std::iota(matching.begin(), matching.end(), 0);
   }
   std::ranges::sort(matching);

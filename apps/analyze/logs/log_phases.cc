@@ -30,7 +30,7 @@ std::string thing_of(std::string_view written) {
   return name.empty() || name == "it" || name == "iter" || name == "iters" ? "iteration" : name;
 }
 
-/// Converts times of tiny units to times of a thousand or a million of them.
+/// Converts the times of tiny units of work to times of a thousand or a million units.
 void scale_up(LogPhase& phase) {
   constexpr double kShort = 1000;  // ns
   const double typical = observe::median(phase.ns);
@@ -138,10 +138,11 @@ void LogPhases::make_room() {
 }
 
 bool LogPhases::starts_bar(const Gathered& phase, const LogMatch& match, int64_t line) {
-  // Several processes that draw the same bar are slightly out of step.
+  // If several processes draw the same bar, they are slightly out of step.
   const double back = phase.done - match.done;
   if (phase.done < 0 || (back > 0.5 * phase.done && back > kAlike * match.total)) return true;
-  // Another bar, of which only the end was logged. Otherwise it is the same bar, drawn again.
+  // A full bar with another number or line is a new one of which only the end was logged. Otherwise the same
+  // bar was drawn again.
   const bool numbered = match.number >= 0 && (phase.numbers_differ || phase.shows_parts);
   const bool another = match.number != phase.number || (!numbered && line != phase.line);
   return another && is_full(match) && phase.full_line != 0 && !phase.shows_starts;
@@ -150,7 +151,7 @@ bool LogPhases::starts_bar(const Gathered& phase, const LogMatch& match, int64_t
 bool LogPhases::update_bar(Gathered& phase, const LogMatch& match, int64_t line) {
   const bool full = is_full(match);
   const bool repeated = !phase.starts && match.done == phase.bars.back().steps;
-  // Later updates include a pause after the last step, such as validation.
+  // Times in later updates of a full bar include a pause after the last step, such as validation.
   if (repeated && full && line != phase.full_line) return false;
   if (full && phase.full_line == 0) phase.full_line = line;
   if (repeated) {
@@ -207,12 +208,12 @@ void LogPhases::add(const LogMatch& found, int64_t line, const std::string& wher
           "has more than {} times; give only a part of them", most_times_);
 }
 
-/// Whether line `i` of one phase comes before line `j` of the other; an index may be past the last.
+/// Whether line `i` of `one` comes before line `j` of `other`. An index may be past the last line.
 bool LogPhases::comes_first(const Gathered& one, size_t i, const Gathered& other, size_t j) {
   return j == other.places.size() || (i < one.places.size() && one.places[i].line < other.places[j].line);
 }
 
-/// Whether the lines of two phases count on from each other.
+/// Whether the counters of both phases' lines together always increase.
 bool LogPhases::count_together(const Gathered& one, const Gathered& other) {
   constexpr double kMostRatio = 2;  // of the usual times
   if (one.format != other.format || one.of != other.of) return false;
@@ -247,7 +248,7 @@ LogPhases::Gathered LogPhases::merged(const Gathered& one, const Gathered& other
   return result;
 }
 
-/// How many steps usually lie between two lines of an epoch; 0: not known.
+/// The usual number of steps between two lines of an epoch; 0: unknown.
 double LogPhases::steps_between(const Gathered& one) {
   std::vector<double> gaps;
   for (size_t i = 1; i < one.places.size(); ++i) {
@@ -312,8 +313,8 @@ std::vector<LogPhase> LogPhases::phases() const {
     result.push_back(finished(one));
     scale_up(result.back());
   }
-  // A time per step stands for the steps since the line before: the evaluation's for as many as the
-  // training's.
+  // A time per step stands for all steps since the previous line. For evaluation, this number is assumed to
+  // be that of training.
   double between = 0;
   for (const LogPhase& phase : result) {
     if (phase.steps_between > 1)
@@ -328,7 +329,7 @@ std::vector<LogPhase> LogPhases::phases() const {
 }
 
 size_t main_phase(const std::vector<LogPhase>& phases) {
-  constexpr size_t kFew = 5;  // values, with which nothing can be said
+  constexpr size_t kFew = 5;  // with fewer values, no verdict is possible
   const auto is_short = [](const LogPhase& phase) { return phase.ns.size() < kFew; };
   std::vector<size_t> candidates;
   for (size_t i = 0; i < phases.size(); ++i) {

@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kSearched = 200;  // bytes of a line
 
-/// The group of each is the rank.
+/// The group of each expression is the rank.
 constexpr const char* kExpressions[] = {
     R"(^\s*\[(?:\d+,|[\w.-]+@\d+,)?(\d+)\]<std(?:out|err)>:?\s*)",  // mpirun, horovodrun
     R"(^\s*\((?:\w+ )?pid=(\d+)(?:, ip=[\d.:]+)?\)\s*)",            // Ray

@@ -22,7 +22,7 @@
 namespace isochron::apps {
 namespace {
 
-/// The unit that follows a number: "ms" of " ms, loss". Nothing if it isn't one of a time alone.
+/// The unit of time that follows a number: "ms" in " ms, loss". Nothing for other units, such as rates.
 std::optional<TimeUnit> unit_behind(std::string_view text) {
   text.remove_prefix(std::min(text.size(), text.find_first_not_of(' ')));
   const auto end = std::ranges::find_if_not(text, is_letter);
@@ -30,8 +30,9 @@ std::optional<TimeUnit> unit_behind(std::string_view text) {
   return unit && !unit->rate && unit->of.empty() ? unit : std::nullopt;
 }
 
-/// The unit of a number that a pattern found: the one in its second group, or that of --unit. Throws if the
-/// text after the number makes it a rate that neither of them names, or names another unit than --unit.
+/// The unit of a number that a pattern found: that of its second group, or that of --unit. Throws if the text
+/// after the number says that it is a rate, but neither of the two units does, or if it names a different
+/// unit than --unit.
 TimeUnit unit_of(const TimePattern::Found& found, const TimesOptions& options, const std::string& where) {
   const std::optional<TimeUnit> unit = time_unit(found.unit);
   const bool asked_rate = options.unit.find('/') != std::string::npos;
@@ -63,7 +64,7 @@ Time time_of(const TimePattern::Found& found, const TimesOptions& options, const
   const std::string& number = found.time.number;
   // Check the number before the unit: if the group isn't the time, the error must say so.
   static_cast<void>(time_ns(number, {}, row, since_start));
-  if (found.time.text.find(':') != std::string_view::npos) return {0, 0, 1e9};  // "0:00", which has its unit
+  if (found.time.text.find(':') != std::string_view::npos) return {0, 0, 1e9};  // "0:00" needs no unit
   const TimeUnit unit = unit_of(found, options, row);
   return {time_ns(number, unit, row, since_start), written_resolution(number), unit.ns};
 }
@@ -116,8 +117,8 @@ struct Phases {
 
 bool is_timed(const LogPhase& phase) { return phase.ns.size() >= kFewestOfRank; }
 
-/// The times of every phase, by rank. Ranks with few times of a phase are left out of it. Empty if the log
-/// isn't one of ranks.
+/// The times of every phase by rank. Ranks with few times in a phase are left out of that phase. Empty if the
+/// log doesn't have several ranks.
 Phases phases_of(LogRanks<LogPhases>& ranks) {
   const auto told_apart =
       ranks.told_apart([](const LogPhases& lines) { return std::ranges::any_of(lines.phases(), is_timed); });

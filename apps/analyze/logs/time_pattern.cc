@@ -11,7 +11,7 @@ namespace isochron::apps {
 
 namespace {
 
-/// Where the first group that captures begins, and where it ends.
+/// The beginning and the end of the first capturing group.
 std::pair<size_t, size_t> first_group(std::string_view pattern) {
   size_t begin = pattern.size();
   int depth = 0;
@@ -43,7 +43,7 @@ std::string_view last_item(std::string_view before) {
   return before.ends_with('.') ? std::string_view()
                                : before.substr(before.size() - std::min<size_t>(1, before.size()));
 }
-/// The same for its first item.
+/// The same for the first item of a pattern.
 std::string_view first_item(std::string_view behind) {
   if (behind.starts_with('[')) return behind.substr(0, behind.find(']'));
   if (behind.starts_with("\\.")) return ".";

@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// The object of a line. NaN and Infinity, which Python writes and JSON lacks, are null.
+/// Parses the object of a line. NaN and Infinity, which Python writes although JSON lacks them, become null.
 std::optional<Json> object_of(const std::string& line) {
   if (json_too_deep(line)) return std::nullopt;
   static const RE2 numbers(R"(([:\[,]\s*)-?(?:NaN|Infinity)\b)");
@@ -103,7 +103,7 @@ IterationTimes times_of_json(InputStream& stream, const TimesOptions& options) {
     }
     const Json& time = value_of(*object, options.column);
     if (time.is_null() && !object->contains(options.column)) {
-      ++without;  // lines of another kind: of an evaluation, of the configuration
+      ++without;  // lines of another kind, such as an evaluation or the configuration
       continue;
     }
     const auto text = [&](const std::string& name) {

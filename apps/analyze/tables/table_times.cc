@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kLongestRow = size_t{1} << 20;
 
-/// Whether a field is not a word: it is a number or begins like one, such as a date.
+/// Whether a field is a number or begins like one, such as a date.
 bool begins_with_digits(std::string_view field) {
   const std::string_view text = trimmed(field);
   const size_t sign = text.starts_with('-') || text.starts_with('+') ? 1 : 0;
@@ -44,7 +44,7 @@ std::vector<std::string> fields_of(const data::CsvScanner& rows) {
   return fields;
 }
 
-/// Of a line whose quotes enclose no separators.
+/// The fields of a line in which no quotes enclose separators.
 std::vector<std::string> fields_of(std::string_view line, char separator) {
   std::vector<std::string> fields;
   for (size_t end = 0; end != std::string_view::npos; line.remove_prefix(end + 1)) {
@@ -61,7 +61,7 @@ struct Columns {
   bool header = false;
   size_t time = 0;
   std::optional<size_t> work = {}, rank = {}, phase = {};
-  bool rank_by_name = false;  // the column wasn't asked for: it is called as one with ranks is
+  bool rank_by_name = false;  // the rank column wasn't requested, but recognized by its name
 };
 
 /// The number of the column of that name.
@@ -95,18 +95,18 @@ bool is_whole_number(std::string_view field) {
   return !field.empty() && std::ranges::all_of(field, is_digit);
 }
 
-/// Whether the fields behind the first one are different whole numbers, as the names of columns may be.
+/// Whether the fields after the first are distinct whole numbers. Columns may have such names.
 bool are_numbered(std::span<const std::string> fields) {
   std::vector<std::string> sorted(fields.begin() + 1, fields.end());
   std::ranges::sort(sorted);
   return std::ranges::all_of(sorted, is_whole_number) && std::ranges::adjacent_find(sorted) == sorted.end();
 }
 
-/// Whether the first row has the names of the columns. If it begins with a word or (pandas) with nothing, it
-/// does if that, or another word in it, stands above a number. A row with a fraction is none otherwise; one
-/// with a word above a number, or without any number, is. Columns may also be numbered: ",0" or "name,1,2"
-/// above another name, "time,1" above a time. "2026-01-31, 12.5, ok" is no header, nor is "train, 12.5" above
-/// "train, 12.7".
+/// Whether the first row is a header. The rules are, in this order: It is one if its first field is a word or
+/// empty (as pandas writes) and either that field or a word in the row is above a number. It isn't one if it
+/// contains a fraction. It is one if a word is above a number, or if it contains no number. Columns may also
+/// be numbered: ",0" or "name,1,2" above another name, "time,1" above a time. Not headers: "2026-01-31, 12.5,
+/// ok", and "train, 12.5" above "train, 12.7".
 bool is_header(const std::vector<std::string>& first, const std::vector<std::string>& second) {
   if (second.empty()) return std::ranges::none_of(first, is_value);
   const auto word_above_number = [&] {
@@ -151,8 +151,8 @@ Columns chosen_columns(const data::CsvScanner& rows, const std::vector<std::stri
   return columns;
 }
 
-/// Watches a column that counts the iterations. It may begin again, at an epoch or a restart, but rows in any
-/// order have no course that could be judged.
+/// Checks a column that counts the iterations. The count may restart at an epoch or a new run, but if rows
+/// are in random order, their course can't be judged.
 class Order {
  public:
   explicit Order(const Columns& columns) {

@@ -84,7 +84,7 @@ TimeRows::Group* TimeRows::group_of(std::string_view phase, std::string_view ran
   return &groups_[found->second];
 }
 
-/// Puts the times of a phase in the order of their rows, whatever their rank.
+/// Merges the ranks of each phase, with the times in the order of their rows.
 void TimeRows::pool_ranks() {
   pooled_ = true;
   std::vector<std::tuple<size_t, std::string, double>> times;
@@ -141,7 +141,7 @@ IterationTimes TimeRows::times() {
                                quotation(options_.work, 40));
     for (TimeSeries& series : times.series) {
       if (times.by_rank && series.rank.empty()) series.rank = kNoRank;
-      for (double& ns : series.ns) ns *= usual;  // so that values stay times
+      for (double& ns : series.ns) ns *= usual;  // keeps the values in ns
     }
   };
   complete(result);

@@ -12,14 +12,14 @@ namespace isochron::apps {
 
 namespace {
 
-/// Whether values that never fall look like those of a clock. A clock may be rounded to more than its steps,
-/// so steps over several values are compared.
+/// Whether values that never fall look like those of a clock. A clock's rounding may be coarser than a single
+/// step, so steps over several values are compared.
 bool look_elapsed_without_falls(std::span<const double> ns) {
   constexpr size_t kMany = 16, kParts = 16;
-  constexpr double kDate = 1e17;  // ns: three years; longer ones count from 1970
+  constexpr double kDate = 1e17;  // ns: three years; larger values count from 1970
   const bool many = ns.size() >= kMany;
   const double most_at_first = many ? 10 : 2;  // steps
-  const double most_uneven = many ? 3 : 1.5;   // third quartile of the steps to their first
+  const double most_uneven = many ? 3 : 1.5;   // ratio of the third quartile of the steps to the first
   const size_t over = (ns.size() - 1 + kParts - 1) / kParts;
   std::vector<double> steps;
   for (size_t i = over; i < ns.size(); i += over)
@@ -34,7 +34,7 @@ bool look_elapsed_without_falls(std::span<const double> ns) {
 bool look_elapsed(std::span<const double> ns) {
   constexpr size_t kFewest = 6;
   constexpr double kNearlyAll = 0.9;
-  size_t elapsed = 0;  // values of stretches between falls that look so
+  size_t elapsed = 0;  // number of values in stretches without decreases that look elapsed
   for (size_t begin = 0; begin < ns.size();) {
     const auto fall = std::ranges::is_sorted_until(ns.subspan(begin));
     const auto length = static_cast<size_t>(fall - ns.subspan(begin).begin());

@@ -12,12 +12,12 @@ constexpr char kEscape = '\x1b', kBell = '\x07';
 
 bool in_range(char c, char first, char last) { return c >= first && c <= last; }
 
-/// Where the sequence that begins with the escape at `at` ends.
+/// The end of the sequence that begins with the escape character at `at`.
 size_t end_of_escape(std::string_view text, size_t at) {
   if (at + 1 == text.size()) return text.size();
   const char kind = text[at + 1];
   size_t end = at + 2;
-  if (kind == '[') {  // parameters, intermediates, and a last one
+  if (kind == '[') {  // parameter and intermediate bytes, then a final byte
     while (end < text.size() && in_range(text[end], '\x20', '\x3f')) ++end;
     return std::min(end + 1, text.size());
   }
@@ -52,7 +52,7 @@ bool LogReader::take_piece(std::string& piece) {
   line_ = next_line_;
   for (bool any = false;; any = true) {
     const auto bytes = stream_.peek();
-    if (bytes.empty()) return any && !stream_.stopped();  // which may have cut the last line
+    if (bytes.empty()) return any && !stream_.stopped();  // a stop may have cut the last line
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     const auto splits = [](char c) { return c == '\n' || c == '\r' || c == '\b'; };
     const size_t stop = static_cast<size_t>(std::ranges::find_if(text, splits) - text.begin());

@@ -56,8 +56,8 @@ bool is_among(std::string_view word, std::initializer_list<std::string_view> wor
   return std::ranges::find(words, word) != words.end();
 }
 
-/// Whether `word` names what a rate counts: "it", "samples". In the singular, "step" and the like may also be
-/// what is timed.
+/// Whether `word` names what a rate counts: "it", "samples". Singular words such as "step" are excluded,
+/// because they may also name what is timed.
 bool is_counted(std::string_view word) {
   return is_among(word,
                   {"it",        "its",   "iters",  "iterations", "steps",   "batches", "samples", "examples",
@@ -65,8 +65,8 @@ bool is_counted(std::string_view word) {
                    "sentences", "words", "rows",   "frames",     "updates", "epochs",  "items",   "records"});
 }
 
-/// The unit of "ms/step", of "images/s" and of "time/ms". In other names the slash may separate a group from
-/// a name ("train/ms", "train/step_time_ms"): nothing then.
+/// The unit of names such as "ms/step", "images/s" and "time/ms". Nothing for other names, in which the slash
+/// may separate a group from a name ("train/ms", "train/step_time_ms").
 std::optional<TimeUnit> unit_of_fraction(std::string_view above, std::string_view below) {
   std::optional<TimeUnit> unit = unit_of_quotient(above, below);
   if (!unit || !unit->rate || is_counted(above) ||
@@ -92,7 +92,7 @@ std::optional<TimeUnit> unit_of_lower(std::string_view text) {
   const std::string_view last = last_word(text);
   const std::string_view front = text.substr(0, static_cast<size_t>(last.data() - text.data()));
   const auto ns = ns_of(last);
-  // "tokens_s" is a rate that has lost its "per", or a time.
+  // "tokens_s" is ambiguous: it may be a time, or a rate without "per".
   if (!ns || front.ends_with('/') || (*ns >= 1e9 && is_counted(last_word(front)))) return std::nullopt;
   return TimeUnit{*ns};
 }
@@ -113,7 +113,7 @@ std::optional<TimeUnit> time_unit(std::string_view text) {
 std::optional<TimeUnit> time_unit_of_name(const std::string& name) {
   const std::string lower = in_lower_case(name);
   std::optional<TimeUnit> unit = unit_of_lower(lower);
-  if (unit) unit->of = {};  // a part of `lower`
+  if (unit) unit->of = {};  // it would point into `lower`
   return unit;
 }
 

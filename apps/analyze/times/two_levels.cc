@@ -7,15 +7,14 @@ namespace isochron::apps {
 namespace {
 
 constexpr size_t kFewest = 64;
-constexpr size_t kLeastShare = 16;   // one in so many times
+constexpr size_t kLeastShare = 16;   // a level has at least one in this many times
 constexpr double kLeastRatio = 1.2;  // of the shortest longer time to the longest shorter time
 constexpr size_t kBlocks = 8;
-constexpr double kLeastOfShare = 0.5, kMostOfShare = 1.8;  // a block's share of longer times to the run's
+constexpr double kLeastOfShare = 0.5, kMostOfShare = 1.8;  // a block's share of longer times over the run's
 
 double ratio(double a, double b) { return std::log(a / b); }
 
-/// Where the widest gap between neighbors of `sorted` is that leaves enough on both sides: the index of the
-/// first longer time.
+/// The index of the first time after the widest gap in `sorted` that leaves enough times on both sides.
 size_t widest_gap(std::span<const double> sorted) {
   const size_t n = sorted.size(), margin = (n + kLeastShare - 1) / kLeastShare;
   size_t best = margin;
@@ -25,7 +24,7 @@ size_t widest_gap(std::span<const double> sorted) {
   return best;
 }
 
-/// How far apart the middle four fifths of a level are, as the logarithm of their ratio.
+/// The spread of the middle four fifths of a level, as the logarithm of a ratio.
 double spread(std::span<const double> sorted) {
   const size_t tenth = sorted.size() / 10;
   return ratio(sorted[sorted.size() - 1 - tenth], sorted[tenth]);

@@ -30,7 +30,7 @@ bool closes_bracket(std::string_view line, size_t at) {
   return at > 0 && (line[at - 1] == ']' || line[at - 1] == ')');
 }
 
-/// Where a number begins and ends within a line.
+/// The beginning and end of a number within a line.
 struct Extent {
   std::string_view line;
   size_t begin, end;
@@ -44,9 +44,9 @@ struct Extent {
 };
 
 constexpr std::string_view kBetweenDigits = ".,";
-constexpr std::string_view kBetweenThousands = ".,_'";  // also between the words of a name: bench_20_0.5
+constexpr std::string_view kBetweenThousands = ".,_'";  // these also occur in names: bench_20_0.5
 
-/// Goes back by one byte or by an exponent's "e-"; false where the number begins.
+/// Moves `begin` back by one byte or by an exponent's "e-"; false at the beginning of the number.
 bool go_back(Extent& number, size_t from) {
   const size_t at = number.begin;
   if (at == from) return false;
@@ -79,7 +79,7 @@ bool go_on(Extent& number) {
 }
 
 /// Whether a minus sign precedes the number. A hyphen in a word, a dash between numbers or after a bracket,
-/// and one of several dashes are no sign.
+/// and several dashes aren't signs.
 bool has_minus(std::string_view line, size_t begin, size_t from) {
   const std::string_view before = line.substr(0, begin);
   if (before.ends_with(kMinus)) return true;
@@ -87,7 +87,8 @@ bool has_minus(std::string_view line, size_t begin, size_t from) {
   return !is_of_word(line, begin - 1) && !closes_bracket(line, begin - 1);
 }
 
-/// Whether the number is the last part of a clock's time: "1:02:40", "1:30", but not "100:25" or "1/10:30".
+/// Whether the number is the last part of a time as on a clock: "1:02:40", "1:30", but not "100:25" or
+/// "1/10:30".
 bool ends_clock(const Extent& number, size_t from) {
   const std::string_view text = number.text();
   const bool two_digits =
@@ -170,7 +171,7 @@ bool add_up(const DurationGroups& groups, double first, WrittenTime& time) {
   for (const size_t i : {kSecond, kThird}) {
     if (groups[i].empty()) continue;
     const double unit = ns_of_unit(groups[i + 1][0]), ns = number_of(groups[i]).value_or(0) * unit;
-    if (ns > before) return false;  // "4 min 60.0 s", as rounding writes it, is one
+    if (ns > before) return false;  // "4 min 60.0 s", which rounding may produce, is valid
     sum += ns;
     before = unit;
   }
@@ -197,7 +198,7 @@ struct Joints {
     for (const size_t unit : {kFirstUnit, kSecondUnit, kThirdUnit})
       words &= groups[unit].empty() || has_long_name(groups[unit]);
   }
-  /// A comma alone, as between the values of a line: "eta 5 min, 0.35 s".
+  /// Only a comma joins the parts, as between the values of a line: "eta 5 min, 0.35 s".
   bool may_be_list() const { return comma && !joined && !words; }
   /// Also looks at the text after the duration: "4 minutes, 30 seconds left", "2 min 5 s/step".
   bool may_be_two(std::string_view behind) const {

@@ -1,6 +1,6 @@
-// Scenario `every-epoch`: a classifier of the shipped digits, trained epoch after epoch. Slow if it runs op
-// by op; with spikes and a filling disk if every epoch leaves files behind. Cured by one compiled step that
-// saves its weights every five epochs, keeps the last few files and removes the others.
+// Scenario `every-epoch`: a classifier of the shipped digits, trained epoch after epoch. It is slow if it
+// runs op by op, and has spikes and a filling disk if every epoch leaves files behind. The cure is one
+// compiled step that saves its weights every five epochs, keeps the last few files and removes the others.
 #include <fstream>
 #include <limits>
 #include <memory>
@@ -37,8 +37,8 @@ void op_by_op(LoopContext& context) {
   });
 }
 
-/// Reports every iteration to the loop at the end of its epoch, and ends the training when the loop is to
-/// end.
+/// Reports all iterations of an epoch to the loop at the epoch's end, and ends the training when the loop
+/// must end.
 class Counts : public train::Callback {
  public:
   explicit Counts(LoopContext& context) : context_(context) {}
@@ -97,7 +97,7 @@ void everything_logged(LoopContext& context, const TemporaryFolder& folder) {
   run_compiled(context, {&litter}, 1);
 }
 
-/// The documents' line for each file that is saved, within the first `epochs` epochs.
+/// Prints the documents' line for each file that is saved within the first `epochs` epochs.
 class SavedLines {
  public:
   explicit SavedLines(const CompareOptions& options)
@@ -184,7 +184,7 @@ Scenario every_epoch_scenario() {
                    .what = "one compiled step; saves the weights every 5 epochs in the background, "
                            "and keeps the last 3 files",
                    .cured = true,
-                   .warmup_epochs = 5 * (kKept + 1),  // until a file was removed
+                   .warmup_epochs = 5 * (kKept + 1),  // until the first file is removed
                    .expected = {.no_allocations = true}},
                   last_few_kept));
   for (Loop& loop : every_epoch_rank_loops()) scenario.loops.push_back(std::move(loop));

@@ -28,7 +28,7 @@ constexpr int64_t kPassesAnEpoch = 10;               // over 1,437 images an epo
 constexpr int64_t kHiddenUnits = 256;
 constexpr int64_t kMostPasses = 4000;  // of the loop that exchanges more and more
 
-/// What the workers exchange to know how many of the predictions were right.
+/// The results that the workers exchange to count correct predictions.
 enum class Results { kAllSoFar, kNewOnes };
 
 class Worker {
@@ -64,7 +64,7 @@ class Worker {
   }
 
  private:
-  /// Every worker gets all predictions since the first epoch, and counts them.
+  /// Gives every worker the exchanged results of all workers; each computes the accuracy.
   void gather() {
     all_.resize(kWorkers * right_.size());
     group_->gather(std::as_bytes(std::span(right_)), std::as_writable_bytes(std::span(all_)));
@@ -93,7 +93,7 @@ class Worker {
                          {.name = "worker's step"}};
   data::Dataset batches_;
   data::Dataset::Iterator at_;
-  std::vector<char> right_, all_;  // 1 for a right prediction
+  std::vector<char> right_, all_;  // 1 for a correct prediction
   double seen_right_ = 0, seen_ = 0, accuracy_ = 0;
 };
 
@@ -152,7 +152,7 @@ Exchanged train(LoopContext& context, Results results) {
     own->group().notes().request(true);
     own->pass([](const auto& work) { work(); });
   } catch (...) {
-    own.reset();  // leaves, so that the other one doesn't wait for it
+    own.reset();  // leaves the group, so that the other worker doesn't wait for this one
     thread.join();
     throw;
   }

@@ -1,6 +1,6 @@
 // Scenario `gpu-memory`: the document's model, Dense(10, relu) on 100 inputs and Dense(1), Adam at 0.001,
-// mean squared error, 1,000 rows in batches of 32. Four loops run the same captured step. They differ in the
-// source of its buffers, in the CPU's memory or a device's.
+// mean squared error, 1,000 rows in batches of 32. Four loops run the same captured step on the CPU or a
+// device, but get its buffers from different sources.
 #include <functional>
 #include <memory>
 
@@ -26,8 +26,8 @@ constexpr int kCollectEvery = 10;
 constexpr size_t kPoolBytes = size_t{1} << 20;
 constexpr const char* kCollection = "collection";
 
-/// Runs `step` on all batches again and again, and `collect`, if any, in every tenth iteration. `planned`:
-/// batches of another size, which have another plan, get their own iteration class.
+/// Repeatedly runs `step` on all batches, and `collect`, if any, in every tenth iteration. If `planned`,
+/// batches of a different size, which have a separate plan, form a separate class of steps.
 void run_batches(LoopContext& context, SmallTraining& problem, bool planned,
                  const std::function<void(const Tensor& x, const Tensor& y)>& step,
                  const std::function<void()>& collect = {}) {
@@ -126,7 +126,7 @@ Scenario gpu_memory_scenario(Device device) {
       allocating_loop(device, "explicit collection",
                       "the same pool, which returns its free memory every 10 steps", pool_memory, true,
                       {.slow = true,
-                       .memory = {Flatness::kFlat, Flatness::kInconclusive},  // a MiB comes and goes
+                       .memory = {Flatness::kFlat, Flatness::kInconclusive},  // it varies by a MiB
                        .spike_period = kCollectEvery,
                        .spike_label = observe::kTookMemoryLabel,
                        .reports_fragmentation = true}));

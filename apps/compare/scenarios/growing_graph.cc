@@ -1,6 +1,6 @@
-// Scenario `growing-graph`: x = x * 2 with a host read-out of its sum. Slow if ops are added in the loop;
-// cured if the graph is built once, compiled as a whole, or loops by itself. In f64, because f32 values
-// overflow at iteration 128.
+// Scenario `growing-graph`: x = x * 2 with a host read-out of its sum. It is slow if ops are added in the
+// loop. It is cured if the graph is built once, is compiled as a whole, or contains the loop. The values are
+// f64, because f32 values overflow at iteration 128.
 #include <array>
 #include <cmath>
 
@@ -37,8 +37,8 @@ void check_sum(double sum, int64_t times) {
           "after {} doublings the sum is {}, expected {}", times, sum, expected);
 }
 
-/// Each iteration adds two nodes, then plans and runs the whole graph again. A session loop that calls ops
-/// does this.
+/// Each iteration adds two nodes, and then plans and runs the whole graph again. This is what happens if a
+/// session loop calls ops.
 void ops_added(LoopContext& context) {
   graph::Graph graph;
   const Tensor x = start();
@@ -64,7 +64,7 @@ void ops_added(LoopContext& context) {
   } while (context.next());
 }
 
-/// A persistent tape that is never reset: each iteration differentiates everything recorded so far.
+/// A persistent tape is never reset, so each iteration differentiates everything recorded so far.
 void history_kept(LoopContext& context) {
   const Tensor x0 = start();
   Tensor x = x0;
@@ -76,7 +76,7 @@ void history_kept(LoopContext& context) {
     x = x * 2.0;
     const Tensor total = sum(x);
     check_sum(total.item<double>(), ++times);
-    tape.set_paused(true);  // the history is the loop's; its derivatives are not kept
+    tape.set_paused(true);  // the history has only the loop's ops, not their derivatives
     const Tensor gradient = tape.gradient(total, x0);
     tape.set_paused(false);
     require(gradient.defined(), ErrorCode::kNotANumber, "growing-graph", "the gradient is undefined");
@@ -123,7 +123,7 @@ void built_once(LoopContext& context) {
   } while (context.next());
 }
 
-/// All 1,000 iterations traced into one graph, its sums read after each run.
+/// All 1,000 iterations are traced into one graph, whose sums are read after each run.
 void compiled_whole(LoopContext& context) {
   auto step = capture([](const Tensor& x) {
     Tensor y = x;

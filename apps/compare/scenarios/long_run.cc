@@ -1,6 +1,6 @@
 // Scenario `long-run`: training past 1,500 iterations, on images (the shipped digits) and on a series (weekly
-// CO2). Slow or growing if the loop needlessly keeps, recreates or rereads something. Cured with a pipeline
-// for the input, eight micro-batches per update, and mixed precision.
+// CO2). It is slow or growing if the loop needlessly keeps, recreates or rereads something. The cured loops
+// use a pipeline for the input, eight micro-batches per update, and mixed precision.
 #include <array>
 #include <cmath>
 #include <map>
@@ -28,8 +28,8 @@ using observe::Phase;
 using observe::PhaseScope;
 
 constexpr int64_t kAccumulate = 8;
-constexpr int64_t kIterations = 20'000;  // of the cured loops, at least; of a cache that swells, at most
-constexpr int64_t kRetainingIterations = 4'000;  // until the kept history takes some hundred megabytes
+constexpr int64_t kIterations = 20'000;          // at least, for cured loops; at most, for a growing cache
+constexpr int64_t kRetainingIterations = 4'000;  // the kept history then takes some hundred megabytes
 constexpr int64_t kDigitsStepsPerEpoch = 44;     // 1,437 images
 
 /// The results of a loop that its notes report.
@@ -71,7 +71,7 @@ void input_cached(LoopContext& context, int64_t& cached_bytes) {
   });
 }
 
-/// One tape for the whole training: its recording keeps every intermediate tensor of every step alive.
+/// One tape is used for the whole training; it keeps every intermediate tensor of every step alive.
 void losses_kept(LoopContext& context) {
   const ImageOrSeries problem = images();
   data::Dataset batches = problem.batches();
@@ -84,7 +84,8 @@ void losses_kept(LoopContext& context) {
   });
 }
 
-/// The optimizer's moments begin at zero in every step, so Adam's step depends only on the gradient's sign.
+/// A new optimizer is created in every step. Its moments begin at zero, so Adam's update depends only on the
+/// gradient's sign.
 void optimizer_made_again(LoopContext& context, int64_t& made) {
   const ImageOrSeries problem = images();
   data::Dataset batches = problem.batches();
@@ -123,7 +124,7 @@ void read_again(LoopContext& context, int64_t& read_bytes) {
   } while (context.next());
 }
 
-/// Plain gradient descent on the images, by one of three ways to make an update of 256 of them.
+/// Plain gradient descent on the images, with one of three ways to make an update from 256 images.
 class ThreeWays {
  public:
   enum Way { kListed, kAccumulated, kLargeBatch };
@@ -157,8 +158,8 @@ class ThreeWays {
     }
     return {loss};
   }
-  /// The sums that should accumulate over eight batches begin at zero in each batch. So only the eighth
-  /// batch's gradient is applied, divided by eight.
+  /// As the document lists it: the sums that should accumulate over eight batches are reset in each batch, so
+  /// only the eighth batch's gradient, divided by eight, is applied.
   void apply_as_listed(const Tensor& loss, const std::vector<Variable>& parameters, bool update) {
     const std::vector<Tensor> sources(parameters.begin(), parameters.end());
     std::vector<Tensor> sums;
@@ -199,7 +200,7 @@ std::vector<std::string> accumulation_notes() {
                   kUpdates, losses[0], losses[1], kAccumulate * kLongRunBatch, losses[2])};
 }
 
-/// A loop that counts something of its own while it runs, for a gauge of that name.
+/// A loop that counts something while it runs, and reports the count as a gauge.
 Loop counting_loop(std::string name, std::string what, Expectation expected, std::string gauge,
                    bool cumulative, void (*run)(LoopContext& context, int64_t& count)) {
   const auto count = std::make_shared<int64_t>(0);
@@ -298,7 +299,7 @@ Scenario long_run_scenario() {
       [] { return optim::Optimizer(optim::RmsProp({.step = in_eights()})); }, Precision::kF32));
   scenario.tables = {optimizers_table, accumulation_table, precisions_table};
   for (Loop& loop : scenario.loops) {
-    if (loop.name.starts_with("series")) loop.against = "series, Adam";  // another model than the images'
+    if (loop.name.starts_with("series")) loop.against = "series, Adam";  // not the image loops' model
   }
   scenario.summary =
       "A long run slows down or fills the memory because of what the loop itself keeps. A cache whose keys "

@@ -1,8 +1,8 @@
-// Scenario `transfers`: how batches get to the step. Slow if each batch is created in the loop and copied in
-// small pieces, or decoded in the loop; cured if a pipeline has the next batches ready. On the CPU a copy to
-// the device is a copy in memory, and the loops report its cost on this machine. On a device, pieces are
-// copied from pageable memory one by one, and the pipeline's batches go through the page-locked slots of a
-// ring.
+// Scenario `transfers`: how batches get to the step. It is slow if each batch is created in the loop and
+// copied in small pieces, or decoded in the loop. It is cured if a pipeline prepares the next batches. On the
+// CPU, a copy to the device is a copy in memory, and the loops report its cost on this machine. On a device,
+// pieces are copied one by one from pageable memory, and the pipeline's batches are copied through a ring of
+// page-locked slots.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -42,8 +42,8 @@ constexpr int64_t kFeatures = 100;
 constexpr int64_t kSide = 16;  // of the images
 
 /// Two dense layers with Adam and mean squared error; each loop has its own. The first layer has enough units
-/// that a step takes longer than the pipeline needs for a batch, but still few enough to run on one thread:
-/// waiting for a second thread on a busy machine would disturb the loops.
+/// for a step to take longer than the pipeline needs for a batch, but few enough to run on one thread: on a
+/// busy machine, waiting for a second thread would disturb the loops.
 struct Problem {
   explicit Problem(int64_t units)
       : model(nn::Flatten(), nn::Dense(units, nn::Activation::kRelu), nn::Dense(1)) {}
@@ -89,7 +89,7 @@ void run_pipeline(LoopContext& context, Device device, int64_t units, data::Data
   run_steps(context, batches, [&](const data::Element& batch) { step.call(batch); });
 }
 
-/// Copies of rows; on the CPU also the copies that join the rows to a batch.
+/// The number of copies per step: of rows, and on the CPU also those that join rows to a batch.
 int64_t copies_a_step(Device device) { return 2 * kBatch + (device.is_cpu() ? 2 : 0); }
 
 /// The number of copies in the loop that copies in pieces, and their total time.
@@ -107,7 +107,7 @@ void for_each_row(std::span<const float> host, const Use& use) {
   }
 }
 
-/// Each row of x and y copied to the CPU's memory on its own.
+/// Copies each row of x and y separately within the CPU's memory.
 data::Element gathered(std::span<const float> host) {
   std::vector<Tensor> x, y;
   for_each_row(host, [&](size_t, std::span<const float> x_row, std::span<const float> y_row) {
@@ -122,7 +122,7 @@ Tensor on_device(Device device, const Shape& shape) {
   return Tensor::over(cuda::gpu(device)->allocate(spec.size_bytes(), "batch"), spec);
 }
 
-/// The same into a device's memory, from pageable memory; waits for each copy.
+/// The same from pageable memory to a device's memory; waits for each copy.
 data::Element gathered_on(Device device, std::span<const float> host) {
   const Tensor x = on_device(device, {kBatch, kFeatures}), y = on_device(device, {kBatch, 1});
   const auto put = [&](const Tensor& to, size_t row, std::span<const float> values) {
@@ -155,8 +155,8 @@ void copied_in_pieces(LoopContext& context, Device device, Copies& copies) {
   });
 }
 
-/// All rows are shuffled row by row at the beginning of an epoch, and copied to the tensors that batches are
-/// cut from. The first step of an epoch has a spike; the others have none.
+/// At the beginning of an epoch, all rows are shuffled one by one and copied to the tensors from which
+/// batches are taken. So the first step of each epoch is a spike.
 void shuffled_at_once(LoopContext& context, Device device) {
   Rng rng(1);
   std::vector<std::array<Tensor, 2>> rows;
@@ -164,7 +164,7 @@ void shuffled_at_once(LoopContext& context, Device device) {
   Tensor x, y;
   Ref<Storage> x_slot, y_slot;
   int64_t row = 0;
-  // The batch's rows of `from`; on a device always in the same place, which is `slot`.
+  // The batch's rows of `from`. On a device they are always copied to the same memory, `slot`.
   const auto cut = [&](const Tensor& from, Ref<Storage>& slot) {
     if (device.is_cpu()) return copy(narrow(from, 0, row, kBatch));
     const TensorSpec spec{from.dtype(), {kBatch, from.extent(1)}};

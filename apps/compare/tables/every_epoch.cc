@@ -1,5 +1,5 @@
-// The files and the output of epochs: policies for checkpoints, temporary files, log levels, metrics from a
-// list; and shrinking gradients.
+// Files and output per epoch: policies for checkpoints, temporary files, log levels, metrics from a list; and
+// shrinking gradients.
 #include "isochron/apps/compare/tables/every_epoch.h"
 
 #include <fmt/format.h>
@@ -44,7 +44,7 @@ int64_t files_in(const std::filesystem::path& folder) {
   return files;
 }
 
-/// Time of a step in the fastest epoch, callbacks included.
+/// The time of a step in the fastest epoch, including callbacks.
 double step_ns(const train::History& history) {
   double least = std::numeric_limits<double>::infinity();
   for (const train::EpochRecord& epoch : history.epochs()) {
@@ -263,7 +263,7 @@ observe::Table metrics_table(double seconds) {
             "the accuracies are {} and {}", accuracy_of(all), streaming.result());
     double seen = 0;
     list_ns = time_of([&] { seen += accuracy_of(all); }, seconds / 6);
-    // Of a metric of its own, so that the one above stays what it is.
+    // Uses a separate metric, so that the one above isn't changed.
     nn::CategoricalAccuracy timed;
     auto timed_update = capture([&](const Tensor& s, const Tensor& t) { timed.update(s, t); });
     streaming_ns = time_of(
@@ -314,7 +314,7 @@ observe::Table improvement_table(double /*seconds*/) {
 
 namespace {
 
-/// While it exists, this thread computes with subnormal numbers, as is the default of a program.
+/// While an object exists, this thread computes with subnormal numbers, which is the default in a program.
 class SubnormalsKept {
  public:
   SubnormalsKept() {

@@ -1,4 +1,4 @@
-// How memory fragments, grows and stays alive, measured.
+// Measures how memory fragments, grows and stays alive.
 #include "isochron/apps/compare/tables/gpu_memory.h"
 
 #include <fmt/format.h>
@@ -35,7 +35,7 @@ std::vector<std::string> pool_row(std::string name, const AllocatorStats& stats)
           fmt::format("{:.1f} %", 100 * stats.fragmentation())};
 }
 
-/// Repeats `what` until the time is over, but at least `least` times.
+/// Repeats `what` until `seconds` have passed, but at least `least` times.
 void repeat(double seconds, int64_t least, const std::function<void()>& what) {
   const int64_t until_ns = now_ns() + static_cast<int64_t>(seconds * 1e9);
   for (int64_t i = 0; i < least || now_ns() < until_ns; ++i) what();
@@ -51,7 +51,7 @@ AllocatorStats of_steps(double seconds) {
   return pool.stats();
 }
 
-/// The same step on 1 to 256 rows, at random.
+/// The same step on random numbers of rows from 1 to 256.
 AllocatorStats of_any_batch(double seconds) {
   PoolAllocator pool;
   SmallTraining training;
@@ -109,7 +109,7 @@ observe::Table empty_fragmentation_table() {
           .says = ""};
 }
 
-/// How much more is held than was ever in use.
+/// The ratio of held memory to the peak of memory in use.
 double held_beyond_use(const AllocatorStats& stats) {
   return static_cast<double>(stats.reserved_bytes) / static_cast<double>(stats.peak_in_use_bytes);
 }
@@ -159,7 +159,7 @@ namespace {
 struct LimitedRun {
   AllocatorStats stats;
   int64_t steps = 0;
-  int64_t refused = 0;  // steps for which there was no memory
+  int64_t refused = 0;  // steps that failed for lack of memory
   double mean_ns = 0;
   double longest_ns = 0;
 };
@@ -195,7 +195,7 @@ LimitedRun run_limited(size_t max_bytes, double seconds) {
 }  // namespace
 
 observe::Table limit_table(double seconds) {
-  constexpr double kShares[] = {2, 1.2, 1, 0.8};  // of the maximum that the steps use
+  constexpr double kShares[] = {2, 1.2, 1, 0.8};  // limits, as shares of the maximum that the steps use
   const LimitedRun free = run_limited(kNoByteLimit, seconds / 5);
   observe::Table table{.title = "Batches of 1 to 256 rows, op by op, from a pool at its memory limit",
                        .columns = {"limit", "per step", "longest step", "retries after freeing memory",

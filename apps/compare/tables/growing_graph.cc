@@ -42,7 +42,7 @@ struct WrittenOut {
     const Tensor scale = sqrt(full({}, 2.0) * full({}, 8.0)) / 4.0;  // constants: 1
     const Tensor error = (model(features * 1.0) - target) * scale;
     const Tensor same_again = (model(features * 1.0) - target) * scale;
-    const Tensor unused = exp(error);  // nobody reads it
+    const Tensor unused = exp(error);  // never read
     static_cast<void>(unused);
     const Tensor loss = mean(error * same_again);
     optimizer.minimize(loss, model.parameters());
@@ -107,7 +107,8 @@ Tensor recurrent_step(const Tensor& h, const Tensor& x, const Tensor& w, const T
   return tanh(matmul(x, w) + matmul(h, u));
 }
 
-/// Its gradient with respect to `w` over a sequence (T, 8, kWidth), as a loop of the program or of the graph.
+/// The network's gradient with respect to `w` over a sequence (T, 8, kWidth), with the loop in the program or
+/// in the graph.
 Tensor recurrent_gradient(const Tensor& sequence, const Tensor& w, const Tensor& u, bool in_graph) {
   Tensor h = zeros({8, kWidth});
   if (in_graph) {
@@ -204,7 +205,7 @@ double gradient_of_all(int64_t times, double seconds) {
   return time_of([&] { static_cast<void>(tape.gradient(total, x)); }, seconds);
 }
 
-/// The same through that iteration alone, its two ops included.
+/// The same through only that iteration, including its two ops.
 double gradient_of_one(int64_t times, double seconds) {
   const Tensor x = doubled(full({2, 2}, 1e-300, DType::kF64), times - 1);
   return time_of(

@@ -1,4 +1,4 @@
-// What optimizers, accumulation and precision cost and save, on the images.
+// Measures what optimizers, accumulation and precision cost and save when training on the images.
 #include "isochron/apps/compare/tables/long_run.h"
 
 #include <fmt/format.h>
@@ -27,13 +27,13 @@ class Training {
     at_.emplace(batches_.begin());
   }
 
-  /// One batch; gives its loss.
+  /// Trains on one batch and returns its loss.
   double step() {
     const double loss = step_.call(**at_)[0].item<float>();
     ++*at_;
     return loss;
   }
-  /// Mean loss of `last` batches after `batches` of them.
+  /// Trains on `batches` batches and returns the mean loss of the `last` batches after them.
   double loss_after(int64_t batches, int64_t last) {
     for (int64_t i = 0; i < batches; ++i) step();
     double sum = 0;
@@ -108,7 +108,7 @@ observe::Table accumulation_table(double seconds) {
     const int64_t batches = batches_an_update[i];
     const auto arena = static_cast<double>(trainings[i]->plan().arena_bytes);
     const auto first = static_cast<double>(trainings[0]->plan().arena_bytes);
-    // From a new training, because the timed one has done as many updates as there was time for.
+    // Uses a new training, because the number of updates of the timed one depends on its speed.
     Training fresh(optim::Adam({.step = {.accumulate = batches}}), Precision::kF32, kImages / batches);
     const double loss = fresh.loss_after((kUpdates - 1) * batches, batches);
     table.rows.push_back({fmt::format("{}", kImages / batches), fmt::format("{}", batches), bytes_text(arena),

@@ -11,7 +11,7 @@ namespace {
 constexpr int64_t kShortestTimingNs = 20'000;
 constexpr int kLeastTurns = 10;
 
-/// Ns of one of `calls` calls.
+/// The mean time in ns of `calls` calls.
 double time_calls(const std::function<void()>& function, int64_t calls) {
   const int64_t began_ns = now_ns();
   for (int64_t i = 0; i < calls; ++i) function();

@@ -1,4 +1,4 @@
-// NaN and infinity: which culprit is named, and the cost of checking for them.
+// NaN and infinity: which culprit is reported, and the cost of checking for them.
 #include "isochron/apps/compare/tables/transfers.h"
 
 #include <fmt/format.h>
@@ -53,7 +53,7 @@ struct Spoilt {
     functions.device = device;
     return train::Trainer(std::move(functions));
   }
-  /// What a fit says of it, up to the advice.
+  /// The error message of a fit, without the advice at its end.
   std::string verdict(const train::Loss& loss) {
     train::Trainer trained = trainer(loss);
     data::Dataset data = batches();
@@ -82,7 +82,7 @@ std::string of_loss(Device device) {
 
 std::string of_gradient(Device device) {
   Spoilt training(device);
-  // The root's value is 0 where its derivative is infinite.
+  // The root's value is 0, but its derivative is infinite.
   return training.verdict(
       [](const Tensor& prediction, const Tensor&) { return mean(sqrt(prediction - prediction)); });
 }
