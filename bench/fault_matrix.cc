@@ -1,5 +1,5 @@
-// The confusion matrix of docs/causes.md: every planted fault and every healthy loop, several times, and what
-// the report named.
+// Prints the confusion matrix of docs/causes.md: runs every planted fault and every healthy loop several
+// times, and counts the causes that the reports name.
 //   fault_matrix [REPETITIONS] [--markdown] [--only TEXT]   TEXT: a part of a cause's or a variant's name
 #include <fmt/format.h>
 
@@ -23,11 +23,10 @@ using causes::Planted;
 struct Row {
   int runs = 0;
   std::map<std::string, int> named;  // "none" if no cause was named
-  int machine_too = 0;               // runs where a cause outside the program was named besides
+  int machine_too = 0;               // runs in which a cause outside the program was named too
 };
 
-/// Names such as "graph_nodes" don't fit in a column, so rows and columns are numbered, and the legend names
-/// them.
+/// Long names don't fit in a column, so rows and columns are numbered, and a legend lists the names.
 void print_text(const std::vector<std::string>& names, const std::map<std::string, Row>& rows) {
   fmt::print("{:>4}", "");
   for (size_t c = 0; c < names.size(); ++c) fmt::print("{:>4}", c);

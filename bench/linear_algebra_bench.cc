@@ -1,5 +1,5 @@
-// Our factorizations (backends/cpu/linalg/factorization.h) compared with Eigen's, whose objects are created
-// once with the size of the matrix: time and heap allocations per matrix, on one thread. For the conclusions,
+// Compares our factorizations (backends/cpu/linalg/factorization.h) with Eigen's, whose objects are created
+// once for the size of the matrix: time and heap allocations per matrix, on one thread. For the conclusions,
 // see docs/cpu.md, "Linear algebra".
 #define EIGEN_DONT_PARALLELIZE
 #define EIGEN_STACK_ALLOCATION_LIMIT (8 << 20)  // Eigen's packed operands of a product fit on the stack

@@ -1,5 +1,5 @@
-// Matrix products of the `mlp` and `cnn` cases, and where the small kernel hands over to oneDNN. Counter
-// `flops` is a rate.
+// Times the matrix products of the `mlp` and `cnn` cases, and products of sizes around the limit between the
+// small kernel and oneDNN. The counter `flops` is a rate.
 #include <benchmark/benchmark.h>
 #include <dnnl.h>
 #include <omp.h>
@@ -25,7 +25,7 @@ std::vector<float> numbers(int64_t count) {
   return result;
 }
 
-// m, n, k, transpose_a, transpose_b, threads: the op's kernel as a plan would prepare it.
+// m, n, k, transpose_a, transpose_b, threads: times the op's kernel as a plan prepares it.
 void BM_Matmul(benchmark::State& state) {
   const int64_t m = state.range(0), n = state.range(1), k = state.range(2);
   const bool ta = state.range(3), tb = state.range(4);

@@ -1,6 +1,6 @@
-// Layer, group, instance and batch normalization of one size, forward and backward, measured alternately. The
-// medians of many turns are compared, so that a busy machine affects all alike. Counters: the median of
-// layer_norm in microseconds, and the ratios of the others to it.
+// Compares layer, group, instance and batch normalization of one size, forward and backward. They are
+// measured alternately, and the medians of many turns are compared, so that a busy machine affects all alike.
+// Counters: the median of layer_norm in microseconds, and the ratios of the others to it.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -31,10 +31,10 @@ Tensor numbers(const Shape& shape, uint64_t seed) {
   return result;
 }
 
-/// What a step does with y: its gradient is given, or that of the mean of its squares.
+/// What a step differentiates: y with a given gradient (kSeed), or the mean of y's squares (kSquares).
 enum class Use { kSeed, kSquares };
 
-/// y and the gradients of x, gamma and beta.
+/// Returns the gradients of x, gamma and beta, and the target.
 std::vector<Tensor> step(const Norm& norm, Use use, std::span<const Tensor> in) {
   const std::array<Tensor, 3> sources{in[0], in[1], in[2]};
   const Tensor y = norm(in[0], in[1], in[2]);

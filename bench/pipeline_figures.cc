@@ -1,5 +1,6 @@
-// How near kAutotune comes to the best fixed setting of a pipeline, found by trying all of them; whether the
-// resident set stays flat over many elements; and the cost of resuming an iteration.
+// Measures three properties of pipelines: how close kAutotune comes to the best fixed setting, which is found
+// by trying all of them; whether the resident set stays flat over many elements; and the cost of resuming an
+// iteration.
 //   pipeline_figures [SECONDS_EACH] [MILLIONS_OF_ELEMENTS]
 #include <fmt/format.h>
 
@@ -31,7 +32,7 @@ Dataset rows() {
   return Dataset(Element{{"x", x}});
 }
 
-/// Makes `passes` passes over a row: work of adjustable length.
+/// A map function of adjustable length, which makes `passes` passes over a row.
 IntoFunction work(int passes) {
   return [passes](const Element& input, ElementBuffer& output, const Position&) {
     const std::span<const float> from = input["x"].span<float>();
@@ -56,7 +57,7 @@ Dataset pipeline(int passes, const Setting& setting) {
       .prefetch(setting.ahead);
 }
 
-/// Takes batches of a pipeline for a while at a time, so that several can take turns.
+/// A pipeline whose batches are consumed for some time per call, so that several pipelines can take turns.
 class Measured {
  public:
   Measured(std::string name, Dataset dataset)
@@ -90,7 +91,7 @@ void compare(const char* what, int passes, double seconds) {
     }
   }
   all.push_back(std::make_unique<Measured>("kAutotune", pipeline(passes, {kAutotune, kAutotune})));
-  all.back()->run(2, false);  // it settles
+  all.back()->run(2, false);  // lets it settle
   constexpr int kRounds = 5;
   for (int round = 0; round < kRounds; ++round) {
     for (const auto& one : all) one->run(seconds / kRounds, true);

@@ -1,5 +1,4 @@
-// What an allocation, an eager tensor and a memory plan cost. Plans also report arena / lower bound as
-// `ratio`.
+// Times an allocation, an eager tensor and a memory plan. Plans also report arena / lower bound as `ratio`.
 #include <benchmark/benchmark.h>
 
 #include <functional>

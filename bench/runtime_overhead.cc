@@ -1,4 +1,4 @@
-// The cost of the fit loop's monitoring and saving: the network of the case `cnn`, trained alternately
+// Measures the cost of the fit loop's monitoring and saving: trains the network of the case `cnn` alternately
 // without both, with the check for non-finite numbers, and with that check and a checkpoint every 100 steps.
 //   runtime_overhead [ROUNDS]
 #include <fmt/format.h>
@@ -52,7 +52,7 @@ struct Run {
   train::Trainer trainer{model, nn::sparse_softmax_cross_entropy, optimizer};
   int epochs = 0;
 
-  /// Nanoseconds of kSteps steps.
+  /// Trains for kSteps steps and returns the time in ns.
   int64_t go_on(bool trace, std::vector<train::Callback*> callbacks) {
     const int64_t began = now_ns();
     trainer.fit(data, {.epochs = epochs + 1,
@@ -77,8 +77,8 @@ std::string share_text(std::vector<double> shares) {
   const size_t quarter = shares.size() / 4;
   const std::span<const double> middle = std::span(shares).subspan(quarter, shares.size() - 2 * quarter);
   const double mean = std::accumulate(middle.begin(), middle.end(), 0.0) / static_cast<double>(middle.size());
-  // Of normal values the middle half's mean errs 1.09 times as much as the mean of all, and the half is 1.35
-  // standard deviations wide.
+  // For normal values, the standard error of the middle half's mean is 1.09 times that of the mean of all,
+  // and the middle half is 1.35 standard deviations wide.
   const double error =
       1.09 * (middle.back() - middle.front()) / 1.35 / std::sqrt(static_cast<double>(shares.size()));
   return fmt::format("{:+.2f} % (standard error {:.2f})", 100 * mean, 100 * error);

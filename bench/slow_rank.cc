@@ -1,5 +1,5 @@
-// A training over ranks, one of which may have a slow input. scripts/straggler_test.py runs it to see whether
-// the report names that rank.
+// Trains over several ranks, one of which may have a slow input. scripts/straggler_test.py runs this program
+// to check whether the report names that rank.
 //
 //   mpirun -np 2 slow_rank UPDATES [SLOW_RANK MICROSECONDS]
 //

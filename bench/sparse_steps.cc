@@ -1,6 +1,6 @@
-// Train steps of embedding tables with row-sparse gradients, for bench/peers/sparse_torch.py, which
-// alternates between this program and PyTorch. For each number read from standard input, runs that many steps
-// and prints a line with their median in microseconds.
+// Runs train steps of embedding tables with row-sparse gradients. bench/peers/sparse_torch.py alternates
+// between this program and PyTorch. For each number read from standard input, runs that many steps and prints
+// a line with their median in microseconds.
 //
 //   sparse_steps --optimizer sgd|adagrad|adam --tables 8 --rows 100000 --width 32 --batch 512 [--dense]
 #include <algorithm>

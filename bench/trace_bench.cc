@@ -1,5 +1,5 @@
-// What tracing costs: a span and a counter, off and recorded; and a captured step of small kernels, off and
-// recorded.
+// Measures the cost of tracing: a span and a counter, and a captured step of small kernels, each with
+// recording off and on.
 #include <benchmark/benchmark.h>
 
 #include "isochron/core/telemetry/trace.h"
@@ -33,7 +33,7 @@ void counter(benchmark::State& state) {
   measure(state, [] { trace_counter(kLevel, 1); });
 }
 
-/// 16 small products, a kernel each.
+/// A step of 16 small products, with one kernel each.
 void step(benchmark::State& state) {
   auto captured = capture([](const Tensor& x) {
     Tensor y = x;

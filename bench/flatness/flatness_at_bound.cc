@@ -1,5 +1,5 @@
-// Measures how often the flatness verdict errs: many synthetic runs of every kind, with a true change that is
-// a multiple of the bound, and what was said of them. Prints the table of docs/flatness-error-rates.md.
+// Measures how often the flatness verdict errs: judges many synthetic runs of every kind, whose true change
+// is a multiple of the bound, and counts the verdicts. Prints the table of docs/flatness-error-rates.md.
 //   flatness_at_bound [SERIES_PER_ROW]
 #include <fmt/format.h>
 
@@ -30,7 +30,7 @@ struct Run {
 
 struct Kind {
   std::string name;
-  /// A run whose level changes by `change` in all.
+  /// Makes a run whose level changes by `change` in total.
   std::function<Run(double change, uint64_t seed)> make;
 };
 
@@ -63,8 +63,8 @@ Kind per_window(std::string name, double rho, double deviation) {
 }
 
 /// A machine that is disturbed for a share of the time, in stretches of `stretch` windows on average, and
-/// whose clock wanders by 2 %. While it is disturbed, the kernel takes `kernel` times as long and the program
-/// `program` times, give or take 1 % per window.
+/// whose clock wanders by 2 %. While it is disturbed, the kernel takes `kernel` times as long, and the
+/// program `program` times as long with a deviation of 1 % per window.
 struct Disturbance {
   double share;
   double stretch;
@@ -87,7 +87,7 @@ Kind disturbed(std::string name, Disturbance d) {
                     const double leaving =
                         (now ? 1 - d.share : d.share) / (d.stretch * 2 * d.share * (1 - d.share));
                     if (machine.uniform() < leaving) now = !now;
-                    part = now == before ? (now ? 1 : 0) : machine.uniform();  // of the window
+                    part = now == before ? (now ? 1 : 0) : machine.uniform();  // disturbed part of the window
                     speed = clock(machine);
                     factor = 1 + (d.program - 1) * synthetic::gaussian(machine, 0.01);
                     const double level = 550 * speed * synthetic::gaussian(machine, 0.003);
@@ -137,7 +137,7 @@ std::vector<Kind> kinds() {
   all.push_back(per_window("drift, windows AR(1) 0.9, 10 %", 0.9, 0.1));
   all.push_back(disturbed("drift, cores moved apart half of the time", {0.5, 15, 3.1, 1.82}));
   all.push_back(disturbed("drift, core shared a fifth of the time", {0.2, 4, 2.25, 1.5}));
-  // Medians don't move: 2 % of the iterations grow until the mean has changed by `change`.
+  // Medians don't change: 2 % of the iterations grow until the mean has changed by `change`.
   all.push_back(per_iteration("rare spikes grow, noise 5 %", [](double p, int, double change, Rng& rng) {
     return gaussian(rng, 0.05) + (rng.uniform() < 0.02 ? 50 * change * p : 0);
   }));
@@ -179,7 +179,7 @@ constexpr int kPairs = 150;
 const std::string kBesideTwin =
     fmt::format("beside a twin, {0} and {0} pairs of turns, machine slower half of the time", kPairs);
 
-/// On a machine that is slower by 70 % half of the time.
+/// Judges runs beside a twin, on a machine that is 70 % slower half of the time.
 void print_row_beside_twin(double multiple, int count, const FlatnessOptions& options) {
   constexpr double kPlacement = 1.1;  // the twin is slower
   print_row_of(kBesideTwin, multiple, count, [&](uint64_t seed) {

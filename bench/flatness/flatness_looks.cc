@@ -1,6 +1,6 @@
-// Measures how often the alarm during a run (observe/diagnose/drift_alarm.h) is false or missing: the
-// synthetic runs of flatness_series.h, each stretched to an hour of a simulated clock, and looked at as often
-// as the alarm does. Prints a table of docs/flatness-error-rates.md.
+// Measures how often the alarm during a run (observe/diagnose/drift_alarm.h) is false or missing. Each
+// synthetic run of flatness_series.h is stretched to an hour of a simulated clock and looked at as often as
+// the alarm does. Prints a table of docs/flatness-error-rates.md.
 //   flatness_looks [SERIES_PER_CLASS] [TEXT]    TEXT: only classes whose name holds it
 #include <fmt/format.h>
 
@@ -27,7 +27,7 @@ constexpr double kHourNs = 3600e9;
 struct Watched {
   int looks = 0;
   bool raised = false;
-  double at = 0;  // part of the run
+  double at = 0;  // position in the run
 };
 
 Watched watch(const std::vector<double>& durations) {
@@ -75,7 +75,7 @@ void print_row(const std::string& name, Counts counts) {
   std::fflush(stdout);
 }
 
-/// Covers only classes that are healthy or that grow, not those that become faster.
+/// Covers only healthy and growing classes, not those that become faster.
 void print_table(bool healthy, int count, const std::string& only) {
   fmt::print("| {} | alarm % | half of the alarms by | looks |\n|---|---|---|---|\n",
              healthy ? "healthy runs" : "growing runs, by twice the bound");

@@ -20,8 +20,8 @@ struct Split {
   double statistic = -1;
 };
 
-/// The split with the largest energy distance between the values before and after it. The sums over pairs on
-/// either side and across are updated as the split moves.
+/// The split with the largest energy distance between the values before and after it. As the split moves, the
+/// sums over pairs within each side and across the split are updated.
 Split best_split(std::span<const double> values) {
   const size_t n = values.size();
   const auto distance_sum = [&](double value, size_t begin, size_t end) {
@@ -32,7 +32,7 @@ Split best_split(std::span<const double> values) {
   double before = 0, after = 0, across = 0;
   for (size_t i = 0; i < n; ++i) after += distance_sum(values[i], i + 1, n);
   Split best;
-  for (size_t at = 1; at + 1 < n; ++at) {  // values[at - 1] moves over
+  for (size_t at = 1; at + 1 < n; ++at) {  // values[at - 1] moves to the first side
     const double to_before = distance_sum(values[at - 1], 0, at - 1);
     const double to_after = distance_sum(values[at - 1], at, n);
     before += to_before;

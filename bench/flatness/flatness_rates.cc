@@ -1,6 +1,6 @@
-// Measures how often the flatness verdict errs on synthetic runs of many kinds (flatness_series.h), judged
-// from their iterations' durations as `isochron analyze` does, and beside it what others would have said of
-// the same runs. Prints the table by class of docs/flatness-error-rates.md.
+// Measures how often the flatness verdict errs on synthetic runs of many kinds (flatness_series.h), judged by
+// their iterations' durations as in `isochron analyze`, and compares it with other tests (flatness_peers.h)
+// of the same runs. Prints the table by class of docs/flatness-error-rates.md.
 //   flatness_rates [SERIES_PER_CLASS] [TEXT]    TEXT: only classes whose name holds it
 #include <fmt/format.h>
 
@@ -26,7 +26,7 @@ constexpr size_t kMethods = static_cast<size_t>(Method::kCount);
 
 struct Counts {
   int runs = 0;
-  int wrong = 0;  // an alarm for a healthy run; flat, or changed the other way, for a sick one
+  int wrong = 0;  // an alarm for a healthy run; flat, or a change the other way, for others
   int inconclusive = 0;
   std::array<int, kMethods> alarms{};
   double judging_ns = 0;

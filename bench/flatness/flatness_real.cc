@@ -1,8 +1,8 @@
-// Measures how often the flatness verdict errs on real training with a drift planted in it: a network trains,
-// and beside each step the loop walks over what it has kept, which grows until a step takes longer by a
-// multiple of the bound. Runs with and without drift take turns, so that the machine's moods meet both alike.
-// Prints a table of docs/flatness-error-rates.md.
-// Each run is beside its twin, unless the third argument is `alone`.
+// Measures how often the flatness verdict errs on real training with a planted drift: a network trains, and
+// after each step the loop walks over data that it has kept, which grow until a step takes longer by a
+// multiple of the bound. Runs with and without drift alternate, so that changes of the machine affect both
+// alike. Prints a table of docs/flatness-error-rates.md. Each run is compared with a twin, unless the third
+// argument is `alone`.
 //   flatness_real [RUNS_PER_ROW [SECONDS_PER_RUN [alone]]]
 #include <fmt/format.h>
 
@@ -113,7 +113,7 @@ double median_ns(const std::function<void()>& work, int times) {
   return median(ns);
 }
 
-/// The training with its plant, warm.
+/// The training with its planted drift, already warm.
 class Loop {
  public:
   Loop(bool captured, double change) : training_(captured), history_(100'000) {
@@ -152,7 +152,7 @@ RunReport run(bool captured, const Plant& plant, double change, double seconds, 
   if (beside_twin) twin.emplace([&](Turns& turns) { return twin_of(captured, change, turns); });
   Loop loop(captured, change);
   const auto iterations = static_cast<int64_t>(seconds * 1e9 / loop.step_ns());
-  const auto after = static_cast<int64_t>(2e9 / loop.step_ns());  // in turns with the twin, at most
+  const auto after = static_cast<int64_t>(2e9 / loop.step_ns());  // maximum in turns with the twin
   Recorder recorder({.clock = running_ns});
   std::optional<BesideTwin> beside;
   if (twin) beside.emplace(*twin);
@@ -209,7 +209,7 @@ int main(int argc, char** argv) {
   }
   for (int i = 0; i < count; ++i) {
     for (Row& row : rows) {
-      const int times = row.plant->drifts ? 1 : 2;  // as many runs without drift as with one
+      const int times = row.plant->drifts ? 1 : 2;  // so as many without drift as with one
       for (int k = 0; k < times; ++k) {
         const RunReport report = run(row.captured, *row.plant, 2 * bound, seconds, beside_twin);
         ++row.runs;

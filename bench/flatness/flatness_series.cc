@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kUsualNs = 1e6;
 
-/// One run while it is made.
+/// State of a run that is being generated.
 struct Run {
   Rng rng;
   int length;
@@ -34,7 +34,7 @@ struct Run {
   double lognormal(double deviation) { return std::exp(deviation * rng.normal()); }
 };
 
-/// A duration over the usual one, of iteration `i` at `position` in [0, 1).
+/// The duration of iteration `i`, at `position` in [0, 1), relative to the usual duration.
 using Factor = std::function<double(Run& run, int i, double position)>;
 
 /// `draw` draws the parameters of a whole run and returns the factor for its iterations.

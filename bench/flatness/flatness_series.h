@@ -1,5 +1,5 @@
-// Synthetic runs, iteration by iteration, like those of training programs: healthy runs, whose level is the
-// same at the end as at the beginning, and sick runs, which change by twice the verdict's bound or more.
+// Synthetic iteration times that resemble those of training programs: healthy runs, whose level is the same
+// at the end as at the beginning, and faulty runs, which change by twice the verdict's bound or more.
 // flatness_rates judges them.
 #pragma once
 
@@ -19,12 +19,12 @@ struct SeriesClass {
   std::function<std::vector<double>(uint64_t seed)> make;
 };
 
-/// `bound`: of the verdict, relative; sick runs change by twice as much.
+/// `bound` is the verdict's relative bound; faulty runs change by twice as much.
 std::vector<SeriesClass> series_classes(double bound);
 
-/// The main function of a program called with [SERIES_PER_CLASS] [TEXT]: calls `print_table` for the healthy
-/// classes and then for the others, in each case only for classes whose name contains TEXT. Returns the exit
-/// code.
+/// The main function of programs with the arguments [SERIES_PER_CLASS] [TEXT]. Calls `print_table` for the
+/// healthy classes and then for the others, with TEXT as `only`: only classes whose name contains it are
+/// judged. Returns the exit code.
 int print_tables(int argc, char** argv, int usual_count,
                  const std::function<void(bool healthy, int count, const std::string& only)>& print_table);
 

@@ -1,4 +1,4 @@
-// A share of runs as text, with its interval.
+// The text of a share of runs, with its interval.
 #pragma once
 
 #include <fmt/format.h>
@@ -9,7 +9,7 @@
 
 namespace isochron::bench {
 
-/// "0.4 [0.1, 1.2]": in %, with its 95 % interval (Wilson 1927).
+/// "0.4 [0.1, 1.2]": a share in %, with its 95 % interval (Wilson 1927).
 inline std::string share_text(int count, int of) {
   constexpr double kZ = 1.959964;
   const double n = of, p = count / n;

@@ -1,6 +1,6 @@
-// Planted faults, and healthy loops: each is a real loop over a real model, recorded as a user would record
-// it, with one fault. What can't be planted (a throttled clock, a hypervisor that steals time, swapping, a
-// device) is simulated through the recorder's sensors. The fault matrix runs them all:
+// Planted faults and healthy loops. Each is a real loop over a real model, recorded as a user would record
+// it, with one fault or none. What can't be planted (a throttled clock, a hypervisor that steals time,
+// swapping, a device) is simulated through the recorder's sensors. The fault matrix runs all of them:
 // tests/causes/matrix_test.cc and bench/fault_matrix.cc.
 #pragma once
 

@@ -1,4 +1,4 @@
-// A simulated machine under a clock that advances only with the loop: for faults that can't be planted.
+// A simulated machine, with a clock that only the loop advances, for faults that can't be planted.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,5 @@
-// Files that were cut short or changed: every one must give an isochron::Error or a result, never a crash.
+// Tests readers with truncated or changed files. Each file must give an isochron::Error or a result, but
+// never a crash.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// While it exists, allocations don't count as leaks: third-party libraries may keep memory.
+// While an object exists, allocations don't count as leaks, because third-party libraries may keep memory.
 #pragma once
 
 #ifdef __SANITIZE_ADDRESS__

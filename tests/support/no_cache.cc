@@ -1,4 +1,5 @@
-// In every test program: neither it nor the commands it runs read or write the user's cache folder.
+// Linked into every test program, so that neither the program nor the commands it runs use the user's cache
+// folder.
 #include <cstdlib>
 
 namespace {

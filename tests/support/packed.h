@@ -1,4 +1,4 @@
-// Bytes as gzip and zlib pack them, for tests of readers.
+// Compresses bytes with gzip and zlib, for tests of readers.
 #pragma once
 
 #include <zlib.h>

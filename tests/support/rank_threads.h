@@ -1,4 +1,4 @@
-// Ranks of a group as threads of one process.
+// Runs the ranks of a group as threads of one process.
 #pragma once
 
 #include <exception>
@@ -12,7 +12,8 @@
 
 namespace isochron {
 
-/// Calls body(group) once per rank, each on its own thread, and rethrows what the first rank threw.
+/// Calls body(group) once per rank, each on its own thread. Rethrows the exception of the lowest rank that
+/// threw.
 inline void run_ranks(int ranks, const std::function<void(const std::shared_ptr<comm::Group>&)>& body) {
   auto members = comm::make_thread_group(ranks);
   std::vector<std::exception_ptr> failures(static_cast<size_t>(ranks));

@@ -1,4 +1,4 @@
-// A backend that computes each op in doubles from the definition in its row: slow, and without any kernels.
+// A slow backend that computes each op in f64 with the reference in its row of the registry.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Whether the tests run under a sanitizer, which takes memory, time and file handles of its own.
+// Whether the tests run under a sanitizer, which needs memory, time and file handles itself.
 #pragma once
 
 namespace isochron {

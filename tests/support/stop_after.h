@@ -1,4 +1,4 @@
-// A fit that stops in the middle, as if the process were killed.
+// Stops a fit in the middle, as if the process were killed.
 #pragma once
 
 #include <cstdint>

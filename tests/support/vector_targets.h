@@ -1,4 +1,4 @@
-// Runs a test on every instruction set that this processor has and the kernels were compiled for.
+// Runs a test on every instruction set for which kernels were compiled and that this processor supports.
 #pragma once
 
 #include <gtest/gtest.h>

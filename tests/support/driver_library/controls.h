@@ -1,4 +1,4 @@
-// Functions that tests call in their libcuda.so.1 (library.cc), in addition to the driver's own.
+// Functions of the tests' libcuda.so.1 (library.cc), in addition to the driver's own.
 #pragma once
 
 #include <cstddef>

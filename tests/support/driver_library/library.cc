@@ -1,12 +1,12 @@
-// A libcuda.so.1 without hardware: the driver's functions that machine_driver asks for, over the simulated
-// device, with the driver's rules. Each thread has its own current context, and what is made in one is
-// unknown in another; memory is accessible once it was told to be; flags that this doesn't know are refused;
-// after a fault of a kernel every call of the context fails.
+// A libcuda.so.1 without hardware. It implements the driver functions that machine_driver needs on the
+// simulated device, and enforces the driver's rules: each thread has its own current context, and objects of
+// one context are unknown in another; memory is accessible only once access was set; unknown flags are
+// rejected; after a kernel's fault, every call in its context fails.
 //
-// Device code that the tests compiled for the host runs there (simulated/host_compiler.h). A cubin can't: its
-// kernels do nothing, but their names, the compute capability and the sizes of arguments count. Memory holds
-// zeros then, so that a program goes on with them. ISOCHRON_SIMULATED_MEMORY says how many bytes it has,
-// ISOCHRON_SIMULATED_CAPABILITY which compute capability, as "7.5".
+// Device code that the tests compiled for the host runs there (simulated/host_compiler.h). A cubin's kernels
+// can't run, so they do nothing, but their names, compute capability and argument sizes are checked. Memory
+// then holds zeros, so that a program can continue with them. ISOCHRON_SIMULATED_MEMORY sets the device's
+// memory in bytes, ISOCHRON_SIMULATED_CAPABILITY its compute capability, such as "7.5".
 #include "support/driver_library/library.h"
 
 #include <dlfcn.h>

@@ -1,4 +1,5 @@
-// Shared by the parts of the tests' libcuda.so.1: the device's context, and how calls reach it.
+// Declarations shared by the source files of the tests' libcuda.so.1: the device's context, and how calls
+// reach it.
 #pragma once
 
 #pragma GCC visibility push(default)

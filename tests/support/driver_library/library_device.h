@@ -1,4 +1,4 @@
-// The machine's driver over the tests' libcuda.so.1: machine_driver without hardware.
+// Runs machine_driver without hardware, on the tests' libcuda.so.1.
 #pragma once
 
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-// A line of the shell, run as a user runs it: its exit status and what it prints.
+// Runs a shell command like a user, and returns its exit status and output.
 #pragma once
 
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-// A device that needn't be present.
+// A description of a device that needn't be present.
 #pragma once
 
 namespace isochron::cuda {

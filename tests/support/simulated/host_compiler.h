@@ -1,4 +1,4 @@
-// A compiler whose device code runs on the host.
+// A compiler of device code whose output runs on the host.
 #pragma once
 
 #include <fmt/ranges.h>

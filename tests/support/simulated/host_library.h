@@ -1,5 +1,5 @@
-// C++ text as a library of this process. Compiled libraries are cached if the cache is writable: many tests,
-// with and without sanitizers, compile the same kernels.
+// Compiles C++ text and loads it as a library into this process. Compiled libraries are cached if the cache
+// is writable, because many tests, with and without sanitizers, compile the same kernels.
 #pragma once
 
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
-// Finds memory accesses by threads of a kernel that nothing orders, for example because a barrier is
-// missing, and reads of memory that nothing has written.
+// Finds data races: memory accesses by threads of a kernel whose order isn't defined, for example because a
+// barrier is missing. Also finds reads of uninitialized memory.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// The results of a function of tensors on the CPU and on a simulated device.
+// Runs a function of tensors on the CPU or on a simulated device and returns its results.
 #pragma once
 
 #include <cmath>
@@ -11,8 +11,8 @@
 
 namespace isochron {
 
-/// What `function` gives on the CPU or, for some multiprocessors, on a device that has them, with or without
-/// libraries, in `precision`.
+/// The results of `function` in `precision`: on the CPU or, if `multiprocessors` > 0, on a simulated device
+/// with that many multiprocessors, with or without libraries.
 template <typename F>
 std::vector<std::vector<double>> results_of(F function, const std::vector<Tensor>& arguments,
                                             int multiprocessors = 0, bool libraries = true,

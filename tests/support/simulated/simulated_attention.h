@@ -1,4 +1,4 @@
-// A library of attention for the simulated device, by the definition.
+// An attention library for the simulated device, which computes by the definition.
 #pragma once
 
 #include <algorithm>

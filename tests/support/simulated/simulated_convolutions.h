@@ -1,4 +1,4 @@
-// A library of convolutions for the simulated device, by the definition.
+// A convolution library for the simulated device, which computes by the definition.
 #pragma once
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // A device without hardware. Its addresses are the host's, so a kernel is a host function. Its memory is
-// limited and filled with garbage at first. Work in streams runs only when somebody waits, in a random order
-// across streams, so that missing dependencies show. Misuse that would give wrong numbers or kill the process
-// on a real device throws kDevice here: copies beyond mapped memory, unmapping memory that pending work uses.
-// The tests' libcuda.so.1 (driver_library/) adds the driver's own functions.
+// limited and initially filled with garbage. Work in streams runs only when somebody waits for it, in a
+// random order across streams, so that missing dependencies show. Misuse that would give wrong numbers or
+// kill the process on a real device, such as copies beyond mapped memory or unmapping memory that pending
+// work uses, throws kDevice. The tests' libcuda.so.1 (driver_library/) adds the driver's own functions.
 #pragma once
 
 #include <cstddef>

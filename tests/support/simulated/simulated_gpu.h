@@ -1,5 +1,5 @@
-// A simulated device that runs the source text of the real kernels: everything that a program does on a GPU,
-// without a GPU.
+// A simulated device that runs the source code of the real kernels, so that everything a program does on a
+// GPU can be tested without one.
 #pragma once
 
 #include <gtest/gtest.h>

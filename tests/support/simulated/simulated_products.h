@@ -1,5 +1,5 @@
-// A library of matrix products for the simulated device: two ways, both by the definition on matrices stored
-// by columns, as the real one is told of them.
+// A matrix product library for the simulated device. It offers two algorithms; both compute by the definition
+// on column-major matrices, like those that the real library is given.
 #pragma once
 
 #include <cmath>

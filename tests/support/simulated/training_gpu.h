@@ -1,5 +1,5 @@
-// A simulated device for training. A trainer moves the default generator to its device, where the next test
-// could no longer find it.
+// A simulated device for training. A trainer moves the default generator to its device, which doesn't exist
+// in the next test; so the destructor moves the generator back.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ class TrainingGpu : public SimulatedGpu {
   ~TrainingGpu() { random::default_generator().move_to({}); }
 };
 
-/// Of what a device computed and the CPU.
+/// Compares the results of a device with those of the CPU.
 inline void expect_near(const std::vector<double>& got, const std::vector<double>& want, double tolerance) {
   ASSERT_EQ(got.size(), want.size());
   for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], tolerance) << i;
