@@ -15,7 +15,7 @@ struct NamedFile {
 };
 
 /// Throws kInvalidArgument if an output is the same file as an input or another output, under any name, link
-/// or path. Devices and pipes may occur twice. Standard output may have one file, and is no input.
+/// or path. Devices and pipes may occur twice. At most one output may be "-".
 void require_distinct(const std::vector<NamedFile>& inputs, const std::vector<NamedFile>& outputs);
 
 /// Whether both paths refer to the same file when written.

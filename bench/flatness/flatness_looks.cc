@@ -1,7 +1,7 @@
 // Measures how often the alarm during a run (observe/diagnose/drift_alarm.h) is false or missing. Each
 // synthetic run of flatness_series.h is stretched to an hour of a simulated clock and looked at as often as
 // the alarm does. Prints a table of docs/flatness-error-rates.md.
-//   flatness_looks [SERIES_PER_CLASS] [TEXT]    TEXT: only classes whose name holds it
+//   flatness_looks [SERIES_PER_CLASS] [TEXT]    TEXT: only classes whose name contains it
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Measures how often the flatness verdict errs on synthetic runs of many kinds (flatness_series.h), judged by
 // their iterations' durations as in `isochron analyze`, and compares it with other tests (flatness_peers.h)
 // of the same runs. Prints the table by class of docs/flatness-error-rates.md.
-//   flatness_rates [SERIES_PER_CLASS] [TEXT]    TEXT: only classes whose name holds it
+//   flatness_rates [SERIES_PER_CLASS] [TEXT]    TEXT: only classes whose name contains it
 #include <fmt/format.h>
 
 #include <array>

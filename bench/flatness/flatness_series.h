@@ -23,8 +23,8 @@ struct SeriesClass {
 std::vector<SeriesClass> series_classes(double bound);
 
 /// The main function of programs with the arguments [SERIES_PER_CLASS] [TEXT]. Calls `print_table` for the
-/// healthy classes and then for the others, with TEXT as `only`: only classes whose name contains it are
-/// judged. Returns the exit code.
+/// healthy classes and then for the others, with TEXT as `only`, so that only classes whose name contains it
+/// are judged. Returns the exit code.
 int print_tables(int argc, char** argv, int usual_count,
                  const std::function<void(bool healthy, int count, const std::string& only)>& print_table);
 

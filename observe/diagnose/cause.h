@@ -137,7 +137,7 @@ struct CauseRule {
 /// The table of rules; more specific rows come first.
 std::span<const CauseRule> cause_rules();
 
-/// A cause, the causes that may follow from it, and the phase whose periodic spikes it explains.
+/// A cause, its possible consequences, and the phase whose periodic spikes it explains.
 struct CatalogueEntry {
   std::string_view cause;
   std::span<const std::string_view> brings = {};
@@ -162,10 +162,10 @@ struct Cause {
   std::vector<std::string> consequences = {};  // other causes that hold and follow from it
 };
 
-/// All causes whose symptom is present and whose conditions hold, in the table's order, except those that
-/// another cause brings along. An unknown quantity fails every kAtLeast condition and meets every kBelow
-/// condition. Growth (of time, memory, disk) that no row explains adds one "unexplained" with the phase that
-/// holds most of it. Returns an empty list if there is no symptom.
+/// All causes whose symptom is present and whose conditions hold, in the table's order, except consequences
+/// of other causes. An unknown quantity fails every kAtLeast condition and meets every kBelow condition.
+/// Growth of time, memory or disk use that no row explains adds one cause "unexplained", which names the
+/// phase with most of the growth if time grows. Returns an empty list if there is no symptom.
 std::vector<Cause> attribute(const Evidence& evidence);
 
 }  // namespace isochron::observe

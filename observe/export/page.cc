@@ -155,7 +155,7 @@ Plot phases_plot(const RunReport& report) {
     }
     plot.series.push_back(std::move(series));
   }
-  if (plot.series.size() < 2) plot.series.clear();  // a single phase tells nothing
+  if (plot.series.size() < 2) plot.series.clear();  // not worth a plot
   if (!plot.series.empty()) {
     // The axis starts at zero.
     plot.series.push_back({.name = {}, .x = {plot.series[0].x.front()}, .y = {0}});

@@ -65,7 +65,8 @@ Shape shape_of(const PictureBuffer& buffer, const Frame& frame) {
           frame.y(buffer.offset), buffer.kind,           {&buffer}};
 }
 
-/// Buffers thinner than `cell` share one shape with those of their kind whose edges lie in the same cells.
+/// Merges buffers thinner than `cell` into one shape if they have the same kind and their edges lie in the
+/// same cells.
 std::vector<Shape> merged(const PlanPicture& picture, const Frame& frame, double cell) {
   std::vector<Shape> shapes;
   std::map<std::tuple<int, int, int, int, int>, size_t> thin;  // -> shapes

@@ -98,7 +98,7 @@ constexpr double kFewestPeriods = 4;
 constexpr double kFewPeriods = 8;  // with fewer periods, only a coarse profile is known
 constexpr size_t kMostBinsOfFew = 8, kMostBins = 32;
 
-/// Mean deviation of the values whose phase lies in each of `bins` parts of a period of 1 / frequency.
+/// The mean deviation of the values in each of `bins` parts of a period of 1 / frequency.
 struct Folded {
   Values profile;
   double explained = 0;

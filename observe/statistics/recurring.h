@@ -13,7 +13,7 @@ namespace isochron::observe {
 /// long iteration. Then it doesn't matter how many long iterations a stretch of windows happens to contain;
 /// sums over the run hardly change. An addition is the amount by which a window's mean exceeds its `typical`
 /// value. A window contains long iterations if its addition is at least a third of the largest ones. The
-/// `kStalls` largest additions are reduced to the next one, because a stall is no growth. Lengths must agree.
+/// `kStalls` largest additions are reduced to the next one, because a stall isn't growth. Lengths must agree.
 std::vector<double> with_long_iterations_spread(std::span<const double> typical,
                                                 std::span<const double> means);
 inline constexpr size_t kStalls = 5;

@@ -22,7 +22,7 @@ struct TimesOptions {
   std::string format = {};              // of the log, from log_formats(); empty: detected
   std::string phase = {};               // the phase to judge; empty: the one that took the most time
   std::string unit = {};                // empty: taken from the column's name or the log
-  std::optional<bool> elapsed = {};     // times count from the run's start; empty: such times are rejected
+  std::optional<bool> elapsed = {};     // times count from the run's start; empty: rejected if they look so
   bool allow_gaps = false;              // skip rows without a value, and a last row that is cut off
   size_t most_times = size_t{1} << 26;  // maximum number of iteration times: 512 MB
 };

@@ -1,5 +1,5 @@
-// Reads whole numbers and durations from a line, of which an expression may have matched only a part: the end
-// of "2,500", the minutes of "4 min 59 s".
+// Reads complete numbers and durations from a line. An expression may have matched only a part of one: the
+// end of "2,500", the minutes of "4 min 59 s".
 #pragma once
 
 #include <optional>
