@@ -16,7 +16,7 @@ struct DoctorRow {
 struct LaunchReport {
   bool first = true;            // whether this process is rank 0 or alone, and prints everything
   std::string line;             // what any other rank prints
-  std::vector<DoctorRow> rows;  // of the first
+  std::vector<DoctorRow> rows;  // rows that the first rank prints
   std::vector<std::string> advice;
 };
 

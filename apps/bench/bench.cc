@@ -74,7 +74,7 @@ struct Measurement {
   int device_nodes = 0;
   std::vector<std::string_view> plain_kernels;  // work on the device that runs without a library
   int64_t other_programs = -1;                  // other programs using the device; -1: unknown
-  size_t longest_chain = 0;                     // of them, one after another
+  size_t longest_chain = 0;                     // instructions that must run one after another
   double capture_ms = 0;                        // tracing, gradients, passes, planning with kernel choice
   std::optional<train::StepPrediction> predicted;
   double limit_share = 0;  // time at the machine's limits over a train step's time; 0 for other cases

@@ -386,7 +386,7 @@ void withdraw(LoopResult& result) {
 void compare_forms(ScenarioResult& result) {
   const std::vector<Loop>& loops = result.scenario->loops;
   for (LoopResult& loop : result.loops) withdraw(loop);
-  std::vector<RunReport> reports;  // as they are before the comparison
+  std::vector<RunReport> reports;  // the reports before the comparison
   for (const LoopResult& loop : result.loops) reports.push_back(loop.report);
   for (size_t i = 0; i < loops.size(); ++i) {
     const Loop& other = held_against(*result.scenario, loops[i]);

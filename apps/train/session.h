@@ -154,7 +154,7 @@ class TrainSession {
   std::optional<SavedLines> saved_lines_;
   std::optional<train::RunWatch> watch_;
   std::optional<train::MemoryWatch> memory_;
-  std::optional<observe::PlanPicture> plan_;  // of a full batch
+  std::optional<observe::PlanPicture> plan_;  // plan of the step on a full batch
   std::optional<train::TensorBoard> tensor_board_;
   std::optional<observe::TraceRecorder> trace_;
   std::optional<observe::KernelTable> kernels_;

@@ -76,7 +76,7 @@ void print_row(const std::string& name, const Counts& counts) {
 void print_table(bool healthy, int count, const std::string& only) {
   const observe::ReportOptions options = [] {
     observe::ReportOptions chosen;
-    chosen.time.min_seconds = 0;  // as for any other program's times
+    chosen.time.min_seconds = 0;  // like `analyze` for another program's times
     return chosen;
   }();
   fmt::print(

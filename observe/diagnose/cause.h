@@ -131,7 +131,7 @@ struct Condition {
 struct CauseRule {
   std::string_view cause;
   std::string_view fix;
-  unsigned explains = 0;  // of Symptom
+  unsigned explains = 0;  // bits of Symptom
   std::array<Condition, 5> conditions{};
 };
 /// The table of rules; more specific rows come first.

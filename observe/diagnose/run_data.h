@@ -36,7 +36,7 @@ struct SpikeRecord {
 /// The closed windows of a class of steps, oldest first.
 struct ClassData {
   int step_class = 0;
-  int64_t total_ns = 0;  // of all its timed iterations
+  int64_t total_ns = 0;  // total time of all timed iterations
   std::vector<Window> windows;
 };
 

@@ -12,7 +12,7 @@
 namespace isochron::observe {
 
 struct KernelRow {
-  std::string name;    // of its node: "dense/matmul_3"
+  std::string name;    // name of the node: "dense/matmul_3"
   std::string op;      // empty for a copy
   std::string shapes;  // of its inputs
   int64_t calls = 0;

@@ -32,7 +32,7 @@ struct PlanPicture {
   int64_t kernels = 0;  // number of kernels
   int64_t arena_bytes = 0;
   int64_t lower_bound_bytes = 0;        // the largest sum of live bytes
-  int64_t peak_kernel = 0;              // where it occurs
+  int64_t peak_kernel = 0;              // kernel with the most live bytes
   std::vector<std::string> names = {};  // of the first kernels
   std::vector<std::string> kinds = {};  // at most kMaxKinds
   std::vector<PictureBuffer> buffers = {};

@@ -38,11 +38,11 @@ struct RunComparison {
   double second_waited = 0;
   int first_runs = 1;
   int second_runs = 1;
-  RunReport first;  // of several runs, the one with the median step time
+  RunReport first;  // the run, or the one with the median step time of several
   RunReport second;
   std::vector<ComparedQuantity> quantities;
-  std::vector<ComparedQuantity> settings;     // settings and other statements of the records that differ
-  std::vector<ComparedQuantity> environment;  // the same of the machine
+  std::vector<ComparedQuantity> settings;     // settings and other entries that differ
+  std::vector<ComparedQuantity> environment;  // differences of the machines
   std::string conclusion;                     // one sentence
 };
 

@@ -91,8 +91,8 @@ struct NamedSeries {
 struct InspectedIterations {
   int64_t iterations = 0;
   int64_t subnormal = 0;                            // those that computed with subnormal numbers
-  std::array<int64_t, kPhaseCount> gained_bytes{};  // of tensors made by this thread, net, by phase
-  int64_t gained_elsewhere_bytes = 0;               // by other threads
+  std::array<int64_t, kPhaseCount> gained_bytes{};  // net gain in tensors of this thread, by phase
+  int64_t gained_elsewhere_bytes = 0;               // net gain by other threads
 };
 
 /// Labels of spikes. If several apply, the first one in this order is used: the iteration traced a plan;
@@ -127,7 +127,7 @@ struct RunTotals {
   /// Between iterations, including samples. Time outside scopes counts only after a timed iteration.
   std::array<int64_t, kPhaseCount> between_phase_ns{};
   int64_t heap_allocations = 0;         // inside iterations, without heap_allocations_beside
-  int64_t heap_allocations_beside = 0;  // in phases callbacks, checkpoint and log
+  int64_t heap_allocations_beside = 0;  // in the phases kCallbacks, kCheckpoint and kLog
   int64_t allocating_iterations = 0;    // iterations that made any of heap_allocations
   int64_t spikes = 0;
   int64_t spike_excess_ns = 0;  // time of spikes beyond the usual duration

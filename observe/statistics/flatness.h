@@ -35,7 +35,7 @@ struct FlatnessInput {
   std::span<const double> trimmed_means = {};    // without the shortest and longest twentieth; may be empty
   std::span<const double> means = {};            // window means; empty if each window is a single value
   std::span<const double> reference = {};        // typical time of the fixed reference kernel per window
-  std::span<const double> reference_means = {};  // and its mean; empty: the same
+  std::span<const double> reference_means = {};  // mean time of the kernel; empty: equal to `reference`
   std::span<const double> waited = {};           // time waited for a core, of each mean; empty: unknown
   /// Medians and means of the undisturbed iterations of each window (windows.h: QuietIterations), and their
   /// share of the window's iterations; empty: not known. If a share is 0, the other two values have no

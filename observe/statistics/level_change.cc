@@ -150,7 +150,7 @@ Values ramp(std::span<const double> points, size_t begin, size_t end) {
   const size_t length = end - begin;
   double before = begin > 0 ? median(points.first(begin)) : 0;
   double after = end < n ? median(points.subspan(end)) : 0;
-  constexpr size_t kFar = 4;  // beyond a fourth of the way from the known end
+  constexpr size_t kFar = 4;  // points beyond a quarter of the way from the known end
   Values slopes;              // of the lines from the known level to the far points
   for (size_t i = begin; i < end; ++i) {
     const double from_begin = static_cast<double>(i - begin + 1), to_end = static_cast<double>(end - i);

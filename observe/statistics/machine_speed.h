@@ -7,9 +7,9 @@
 
 namespace isochron::observe {
 
-/// The reference kernel in each window of a run.
+/// The times of the reference kernel in each window of a run.
 struct ReferenceSeries {
-  std::span<const double> typical;  // its time in most of its timings
+  std::span<const double> typical;  // its usual time in each window
   std::span<const double> means;
 };
 

@@ -82,7 +82,7 @@ Values with_long_iterations_spread(std::span<const double> typical_values, std::
   Values positive = additions;
   for (double& one : positive) one = std::max(one, 0.0);
   const std::vector<size_t> events = events_in(positive);
-  if (!events.empty()) {  // then more than kStalls are as large as the largest
+  if (!events.empty()) {  // then long iterations recur, since stalls were cut
     const Values spread_ones = spread(additions, events);
     for (const size_t at : events) additions[at] = 0;
     for (size_t i = 0; i < n; ++i) additions[i] += spread_ones[i];

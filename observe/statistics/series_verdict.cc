@@ -217,7 +217,7 @@ void name_by_shape(FlatnessVerdict& verdict, std::span<const LevelChange> change
 /// Mentions that a level wanders up and down over more than one window; then even a longer run may not
 /// decide.
 void name_wandering(FlatnessVerdict& verdict, std::span<const LevelChange> changes, size_t points) {
-  constexpr double kDependent = 0.5;  // of the points: at most this effective sample size
+  constexpr double kDependent = 0.5;  // a level wanders if its effective sample size is at most this share
   const LevelChange& widest = *std::ranges::max_element(changes, {}, &LevelChange::wander);
   if (verdict.kind != Flatness::kInconclusive || widest.wander < verdict.bound / 4) return;
   if (widest.independent > kDependent * static_cast<double>(points)) return;

@@ -13,8 +13,8 @@ namespace isochron::observe {
 
 enum class Flatness {
   kFlat,          // the whole interval of the change lies within the bound
-  kGrowing,       // it lies above
-  kShrinking,     // it lies below
+  kGrowing,       // the whole interval lies above the bound
+  kShrinking,     // the whole interval lies below the negative bound
   kInconclusive,  // otherwise; `reason` and `iterations_to_decide` say what is missing
 };
 /// "flat", "growing", "shrinking", "inconclusive".

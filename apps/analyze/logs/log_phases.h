@@ -75,7 +75,7 @@ class LogPhases {
     bool shows_parts = false;       // bars are also shown before their end
     bool numbers_differ = false;    // the numbers in their labels differ
     bool per_step = false;          // the times of lines are per step
-    double done = -1;               // of the present bar
+    double done = -1;               // steps done in the present bar
     int64_t number = -1, line = 0;  // of the latest update
     int64_t full_line = 0;          // line where the present bar was first full; 0: not yet
   };

@@ -169,7 +169,7 @@ IterationTimes times_of_pattern(InputStream& stream, const TimesOptions& options
   LastDigits last_digits;
   MissedLines missed;
   for (std::string line; reader.next(line);) {
-    const RankedLine of_rank = ranked.of(line, reader.line());  // also of what precedes a carriage return
+    const RankedLine of_rank = ranked.of(line, reader.line());  // a rank applies to all updates of its line
     const auto found = pattern.find_last(line, where);
     missed.add(line, reader.line(), found.has_value());
     if (!found) continue;

@@ -25,7 +25,7 @@ constexpr int64_t kPasses = 10;
 constexpr int kKept = 3;  // files, of one every five epochs
 constexpr int64_t kStepsPerEpoch = kPasses * kDigitsSteps;
 constexpr int kSaveEvery = 5;         // epochs
-constexpr int64_t kMostEpochs = 150;  // of the loops that leave files behind
+constexpr int64_t kMostEpochs = 150;  // limit for the loops that leave files behind
 
 void op_by_op(LoopContext& context) {
   DigitsTraining problem(kPasses);

@@ -18,7 +18,7 @@
 namespace isochron::apps {
 
 struct CompareOptions {
-  int epochs = 10;              // as the document counts them, one printed line each
+  int epochs = 10;              // the document's epochs, with one printed line each
   int64_t iterations = 0;       // maximum per loop; 0: as many as the verdict needs
   double seconds = 2.5;         // time that every loop runs before its verdict is checked
   double budget_seconds = 165;  // maximum for all loops and tables together
