@@ -215,7 +215,7 @@ bool LogPhases::comes_first(const Gathered& one, size_t i, const Gathered& other
 
 /// Whether the counters of both phases' lines together always increase.
 bool LogPhases::count_together(const Gathered& one, const Gathered& other) {
-  constexpr double kMostRatio = 2;  // largest ratio of the usual times
+  constexpr double kMostRatio = 2;  // of the usual times
   if (one.format != other.format || one.of != other.of) return false;
   for (const Gathered* phase : {&one, &other}) {
     if (phase->places.empty() || phase->places.size() != phase->ns.size()) return false;
