@@ -17,7 +17,7 @@
 #include "isochron/core/cuda/device_monitor.h"
 #include "isochron/core/cuda/driver.h"
 #include "isochron/core/cuda/kernel_cache.h"
-#include "isochron/core/cuda/library_call.h"
+#include "isochron/core/cuda/library_algorithm.h"
 #include "isochron/core/files/cache_folder.h"
 #include "isochron/core/files/written_files.h"
 #include "isochron/core/process/threads.h"
@@ -62,7 +62,7 @@ std::string choices_on_disk() {
 std::string kernels_on_disk() {
   const std::filesystem::path folder = cache_folder();
   if (folder.empty()) return "switched off (ISOCHRON_CACHE)";
-  return fmt::format("{} files in {}", cuda::KernelCache::kMostFiles, folder.string());
+  return fmt::format("{} files in {}", cuda::KernelCache::kMaxFiles, folder.string());
 }
 
 /// The available devices, or what is missing.
@@ -96,7 +96,7 @@ std::vector<DoctorRow> caps() {
       {"the same on disk", choices_on_disk()},
       {"kernels compiled for devices", kernels_on_disk()},
       {"plans of cuDNN", fmt::format("{} of convolutions and {} of attention, the oldest is dropped",
-                                     cuda::kMostPlansKept, cuda::kMostPlansKept)},
+                                     cuda::kMaxPlansKept, cuda::kMaxPlansKept)},
       {"free memory of the pool", "as much as was in use at the peak; trim() returns it"},
       {"prefetched batches",
        "with kAutotune as many as fill 32 MiB, at least 2 and at most 16, plus one per further worker"},

@@ -19,9 +19,9 @@ constexpr const char* kStandardOutput = "-";
 
 /// The file that a write to `path` creates or changes; also follows links to missing files.
 fs::path goal_of(fs::path path) {
-  constexpr int kMostLinks = 40;
+  constexpr int kMaxLinks = 40;
   std::error_code failed;
-  for (int i = 0; i < kMostLinks && fs::is_symlink(path, failed) && !fs::exists(path, failed); ++i) {
+  for (int i = 0; i < kMaxLinks && fs::is_symlink(path, failed) && !fs::exists(path, failed); ++i) {
     const fs::path target = fs::read_symlink(path, failed);
     if (failed) break;
     path = path.parent_path() / target;

@@ -28,7 +28,7 @@ namespace {
 using nlohmann::json;
 
 // Limits of what is shown, because the file may contain anything.
-constexpr int kMostResults = 64;
+constexpr int kMaxResults = 64;
 constexpr size_t kLongestName = 40, kLongestAlarm = 400;
 
 struct WatchOptions {
@@ -85,7 +85,7 @@ std::string view(const json& live) {
   std::string results;
   int shown = 0;
   for (const auto& [name, value] : live.at("results").items()) {
-    if (++shown > kMostResults) break;
+    if (++shown > kMaxResults) break;
     const std::string shown_value = value.is_number()   ? fmt::format("{:.4g}", value.get<double>())
                                     : value.is_string() ? quotation(value.get<std::string>(), kLongestName)
                                                         : std::string("unknown");

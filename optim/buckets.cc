@@ -6,7 +6,7 @@
 namespace isochron::optim {
 
 std::vector<size_t> bucket_begins(std::span<const size_t> bytes, size_t most_bytes) {
-  const size_t least_bytes = std::min(kLeastBucketBytes, most_bytes);
+  const size_t least_bytes = std::min(kMinBucketBytes, most_bytes);
   size_t left = std::accumulate(bytes.begin(), bytes.end(), size_t{0});  // not in a closed bucket
   std::vector<size_t> begins;
   size_t bucket = 0;

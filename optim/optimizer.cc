@@ -391,7 +391,7 @@ void Optimizer::prepare(std::span<const Variable> parameters) {
       entry.states.push_back(unnamed(full(shape, states_[k].initial, parameter.dtype())));
     }
     const auto zero = [&] { return zeros(parameter.shape(), parameter.dtype()); };
-    for (size_t k = 0; k < sums(); ++k) entry.sums.push_back(unnamed(zero()));
+    for (size_t k = 0; k < sum_count(); ++k) entry.sums.push_back(unnamed(zero()));
     if (options_.ema_decay > 0) entry.average = unnamed(parameter);
     if (options_.keep_gradients) entry.gradient = Variable(zero(), parameter.name(), false);
     entries.push_back(std::move(entry));
@@ -515,7 +515,7 @@ void Optimizer::flush_next() {
 }
 
 /// One per gradient, or one per gradient and level of a tree.
-size_t Optimizer::sums() const {
+size_t Optimizer::sum_count() const {
   if (!accumulates()) return 0;
   if (!options_.exact_sums) return 1;
   return static_cast<size_t>(std::countr_zero(static_cast<uint64_t>(options_.accumulate)));

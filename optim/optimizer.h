@@ -198,7 +198,7 @@ class Optimizer {
   /// by the number of all rows at the end.
   bool sums_rows() const { return accumulates() || distributed(); }
   /// How many sums of all gradients the optimizer keeps.
-  size_t sums() const;
+  size_t sum_count() const;
   void require_here() const;
   void require_own_weights(std::string_view what) const;
   void name_slots() const;

@@ -44,7 +44,7 @@ struct Optimizer::Update {
   };
   std::vector<Call> calls;  // the first one may overwrite the step count, which the others read
   std::vector<bool> uses;   // for each entry: whether this step has a gradient for it
-  bool divided = false;     // whether there are several groups
+  bool grouped = false;     // whether there are several groups
   Tensor used;              // i64 (entries): 1 if a micro-batch had one; only if one process accumulates
   std::vector<Variable> targets;
   std::vector<Variable> sums;     // of gradients; the sums of one tree level are adjacent
@@ -81,7 +81,7 @@ std::vector<Tensor> values_of(std::span<const Variable> variables) {
 }
 
 /// `rows`, or 1 if `rows` is 0, for example when all tokens are padding. The gradients are 0 then and stay 0.
-Tensor some(const Tensor& rows) {
+Tensor at_least_one(const Tensor& rows) {
   return where(equal(rows, scalar(0, rows.dtype())), scalar(1, rows.dtype()), rows);
 }
 
@@ -99,7 +99,7 @@ Tensor clipped_factor(const Tensor& factor, const Tensor& squares, double limit)
 }
 
 /// The largest scale to grow to. The reciprocal of a scale beyond 2^126 is subnormal in f32 and flushed to
-/// zero. The reciprocal is also divided by the number of rows and by the ratio of a norm to its limit.
+/// zero. The reciprocal is also grouped by the number of rows and by the ratio of a norm to its limit.
 constexpr double kLargestGrown = 0x1p64;
 
 /// Noise draws are numbered from here, separately from the draws of other random ops.
@@ -138,17 +138,17 @@ class GradientTransform {
   GradientTransform(const StepOptions& options, bool adds_l2, const Tensor& factor, const Tensor& step)
       : clip_(options.clip),
         factor_(factor),
-        one_by_one_(clip_.value > 0 || clip_.norm > 0 || options.noise.eta > 0 || adds_l2) {
+        per_gradient_(clip_.value > 0 || clip_.norm > 0 || options.noise.eta > 0 || adds_l2) {
     if (options.noise.eta > 0) noise_.emplace(options.noise, step);
   }
   /// Transforms the gradients at `places`.
   void apply(std::vector<Tensor>& gradients, std::span<const size_t> places) const {
     for (const size_t i : places) {
-      if (one_by_one_) gradients[i] = transformed(gradients[i], i);
+      if (per_gradient_) gradients[i] = transformed(gradients[i], i);
     }
   }
   /// The factor by which the update op must still multiply the gradients.
-  Tensor remaining_factor() const { return one_by_one_ ? one() : factor_; }
+  Tensor remaining_factor() const { return per_gradient_ ? one() : factor_; }
 
  private:
   Tensor transformed(Tensor gradient, size_t index) const {
@@ -162,7 +162,7 @@ class GradientTransform {
 
   const Clipping& clip_;
   Tensor factor_;
-  bool one_by_one_;
+  bool per_gradient_;
   std::optional<Noise> noise_;
 };
 
@@ -194,7 +194,7 @@ Optimizer::Update Optimizer::update_of(const Gradients& gradients, const std::ve
   }
   const std::vector<size_t> groups =
       participation_ ? participation_->groups(uses) : std::vector<size_t>(entries_.size(), 0);
-  update.divided = std::ranges::any_of(groups, [](size_t group) { return group != 0; });
+  update.grouped = std::ranges::any_of(groups, [](size_t group) { return group != 0; });
   std::map<std::pair<bool, size_t>, Update::Call> calls;  // by whether they are of tables, and by group
   for (size_t i = 0; i < places.size(); ++i) {
     const size_t whole = gradients.whole().size(), group = groups[places[i]];
@@ -227,7 +227,7 @@ Optimizer::Update Optimizer::update_of(const Gradients& gradients, const std::ve
     if (!call.rows.empty()) call.attributes.set("rule", op_->name);
     update.calls.push_back(std::move(call));
   }
-  for (size_t k = 0; k < sums(); ++k) {
+  for (size_t k = 0; k < sum_count(); ++k) {
     for (const size_t place : places) update.sums.push_back(entries_[place].sums[k]);
   }
   if (counts_missed() && update.misses_some()) update.targets.push_back(participation_->missed());
@@ -262,9 +262,9 @@ void Optimizer::step(std::span<const Variable> parameters, std::vector<Tensor> g
     std::vector<Tensor> sums = gradients;
     Tensor total_rows = own_rows;
     if (distributed()) exchange(sums, total_rows);
-    return scales_loss()
-               ? update_if_finite(update, before, sums, total_rows)
-               : update_parameters(update, before, sums, sums_rows() ? 1.0 / some(total_rows) : one(), {});
+    return scales_loss() ? update_if_finite(update, before, sums, total_rows)
+                         : update_parameters(update, before, sums,
+                                             sums_rows() ? 1.0 / at_least_one(total_rows) : one(), {});
   };
   const std::vector<Tensor> results = accumulates() ? update_if(due, state, change) : change(state);
   for (size_t i = 0; i < targets.size(); ++i) changes.emplace_back(targets[i], results[i]);
@@ -284,7 +284,7 @@ Optimizer::Changes Optimizer::gradient_copies(std::span<const Variable> paramete
     }
     Tensor gradient = gradients[static_cast<size_t>(at - parameters.begin())];
     if (scales_loss()) gradient = gradient / cast(loss_scale_, gradient.dtype());
-    if (sums_rows()) gradient = gradient / cast(some(rows), gradient.dtype());
+    if (sums_rows()) gradient = gradient / cast(at_least_one(rows), gradient.dtype());
     changes.emplace_back(entry.gradient, gradient);
   }
   return changes;
@@ -320,7 +320,7 @@ std::vector<Tensor> Optimizer::accumulate_gradients(Update& update, std::span<co
   due = logical_or(flush_, phase >= static_cast<double>(options_.accumulate - 1));
   const Tensor next_phase = where(due, zero, phase + 1.0);
   Tensor used_before;
-  if (update.divided) {
+  if (update.grouped) {
     used_before = (1.0 - participation_->unused().tensor()) * cast(continuing, DType::kI64);
     const Tensor used = maximum(used_before, Participation::mask(update.uses));
     changes.emplace_back(participation_->unused(), 1.0 - used);
@@ -386,7 +386,7 @@ std::vector<Tensor> Optimizer::update_if_finite(const Update& update, std::span<
   const Tensor squares = squares_of(update, gradients);
   const Tensor finite = is_finite(squares);
   const Tensor scale = cast(slots[0], DType::kF64);
-  const Tensor factor = 1.0 / (total_rows.defined() ? scale * some(total_rows) : scale);
+  const Tensor factor = 1.0 / (total_rows.defined() ? scale * at_least_one(total_rows) : scale);
   std::vector<Tensor> results =
       update_if(finite, state.first(state.size() - slots.size()), [&](std::span<const Tensor> before) {
         return update_parameters(update, before, {gradients.begin(), gradients.end()}, factor, squares);

@@ -228,7 +228,7 @@ def self_test():
         "ops/c/x.h": '#include "isochron/ops/d/x.h"\n',
         "ops/d/x.h": '#include "isochron/ops/c/x.h"\n',
         "comm/a.h": "void send(int to);\n",
-        "comm/a.cc": "namespace {\nconstexpr int kMost = 1;\nvoid own() {}\n}  // namespace\nvoid send(int to) { own(); }\n",
+        "comm/a.cc": "namespace {\nconstexpr int kMax = 1;\nvoid own() {}\n}  // namespace\nvoid send(int to) { own(); }\n",
         "comm/b.cc": "#include \"isochron/comm/a.h\"\nnamespace {\nusing Own = int;\n}  // namespace\nvoid both() { send(1); }\n",
         **{f"data/full/x{i}{suffix}": "\n" for i in range(MAX_ROOMS) for suffix in (".h", ".cc", "-inl.h")},
     }

@@ -106,14 +106,14 @@ double rounding_of(const IterationTimes& times) {
 /// a change beyond the bound. A change smaller than the last digit makes the values move to the next number
 /// at most once, so one of the two numbers has half of the values.
 void doubt_rounded(observe::FlatnessVerdict& verdict, std::span<const double> values, double resolution_ns) {
-  constexpr double kMost = 0.5;
+  constexpr double kMax = 0.5;
   const double resolution = resolution_ns / observe::median(values);
   if (verdict.kind != Flatness::kFlat || resolution <= verdict.bound) return;
   std::map<double, size_t> counts;
   for (const double value : values) ++counts[value];
   const size_t most =
       std::ranges::max_element(counts, {}, [](const auto& entry) { return entry.second; })->second;
-  if (static_cast<double>(most) < kMost * static_cast<double>(values.size())) return;
+  if (static_cast<double>(most) < kMax * static_cast<double>(values.size())) return;
   observe::doubt(verdict, fmt::format("most values are the same number, which is rounded to {:.3g} %",
                                       100 * resolution));
 }
@@ -228,7 +228,7 @@ std::vector<OtherPhase> judge_others(const IterationTimes& times, const std::str
     OtherPhase& phase = result.emplace_back(OtherPhase{other.phase, all.size(), observe::median(all)});
     const auto can_be_judged = [&](const TimeSeries& one) {
       return one.ns.size() >= static_cast<size_t>(options.warmup) + kFewest &&
-             observe::median(one.ns) >= observe::kLeastDurationNs && !look_elapsed(one.ns);
+             observe::median(one.ns) >= observe::kMinDurationNs && !look_elapsed(one.ns);
     };
     if (!std::ranges::all_of(other.series, can_be_judged)) continue;
     const std::vector<Judged> judged = judge(other, name, options, series);

@@ -359,7 +359,7 @@ void add_bench(CLI::App& app) {
       "!--in-order", options->how.concurrent,
       "on a device, run all kernels one after another, even those that do not depend on each other");
   command->add_option("--threads", options->threads, "compute threads")
-      ->check(whole_number(1, kMostComputeThreads));
+      ->check(whole_number(1, kMaxComputeThreads));
   command->add_option("--seconds", options->seconds, "seconds to measure each case")
       ->check(positive_number())
       ->capture_default_str();

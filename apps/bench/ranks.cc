@@ -22,10 +22,10 @@
 namespace isochron::apps {
 namespace {
 
-constexpr int64_t kMostRounds = 7;
+constexpr int64_t kMaxRounds = 7;
 constexpr int64_t kFirstSteps = 3;
-constexpr double kWarmupSeconds = 0.15;           // for each of the two ways
-constexpr int64_t kMostTimes = int64_t{1} << 20;  // number of newest steps per turn whose times are kept
+constexpr double kWarmupSeconds = 0.15;                // for each of the two ways
+constexpr int64_t kMaxTimesOfTurn = int64_t{1} << 20;  // number of newest steps per turn whose times are kept
 
 /// A case prepared for both ways of running it, each with its own model.
 struct BothWays {
@@ -54,7 +54,7 @@ class Way {
   Way(CaseRun& run, const Counts& counts)
       : run_(run),
         steps_(counts.turn_steps),
-        times_us_(static_cast<size_t>(std::min(steps_, kMostTimes))),
+        times_us_(static_cast<size_t>(std::min(steps_, kMaxTimesOfTurn))),
         waits_us_(times_us_.size()) {}
 
   void take_turn() {
@@ -121,9 +121,9 @@ Counts warm_up(const BothWays& ways, const RanksOptions& options) {
     took_ns = time_of(*run, steps);
   }
   Counts counts;
-  counts.rounds = options.steps > 0 ? std::min(options.steps, kMostRounds) : kMostRounds;
+  counts.rounds = options.steps > 0 ? std::min(options.steps, kMaxRounds) : kMaxRounds;
   counts.turn_steps = options.steps > 0 ? (options.steps - 1) / counts.rounds + 1
-                                        : steps_of_all(steps, took_ns, options.seconds / (2.0 * kMostRounds));
+                                        : steps_of_all(steps, took_ns, options.seconds / (2.0 * kMaxRounds));
   return counts;
 }
 

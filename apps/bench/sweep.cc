@@ -140,13 +140,13 @@ struct Point {
 };
 
 Point measure_point(const Sweep& sweep, int64_t size, const SweepOptions& options) {
-  constexpr size_t kLeastSteps = 5;
+  constexpr size_t kMinSteps = 5;
   const std::unique_ptr<CaseRun> run = sweep.make(size, options.precision);
   run->step();
   run->step();
   std::vector<int64_t> times;
   const int64_t end = now_ns() + to_ns(options.seconds);
-  while (times.size() < kLeastSteps || now_ns() < end) {
+  while (times.size() < kMinSteps || now_ns() < end) {
     const int64_t start = now_ns();
     run->step();
     times.push_back(now_ns() - start);
@@ -233,7 +233,7 @@ void add_sweep(CLI::App& app) {
   }
   command->add_option("name", options->names, what)->check(CLI::IsMember(names));
   command->add_option("--threads", options->threads, "compute threads")
-      ->check(whole_number(1, kMostComputeThreads));
+      ->check(whole_number(1, kMaxComputeThreads));
   command->add_option("--seconds", options->seconds, "seconds to measure each size")
       ->check(positive_number())
       ->capture_default_str();

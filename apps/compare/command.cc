@@ -285,7 +285,7 @@ void add_compare(CLI::App& app) {
       ->check(whole_number(1, 1000))
       ->capture_default_str();
   command->add_option("--threads", options->threads, "compute threads")
-      ->check(whole_number(1, kMostComputeThreads));
+      ->check(whole_number(1, kMaxComputeThreads));
   command
       ->add_option("--out", options->out,
                    "folder for report.html, compare.json, each scenario's figure (SVG) and epochs, each "

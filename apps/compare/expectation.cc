@@ -122,8 +122,8 @@ const Loop& held_against(const Scenario& scenario, const Loop& loop) {
 }
 
 bool is_slow(const RunReport& report) {
-  constexpr double kLeastOfPauses = 0.1;
-  const bool paused = report.spikes.period && report.spikes.time_share >= kLeastOfPauses;
+  constexpr double kMinOfPauses = 0.1;
+  const bool paused = report.spikes.period && report.spikes.time_share >= kMinOfPauses;
   return report.times_slower.value_or(1) >= observe::kSlowFactor &&
          (paused || report.median_times_slower.value_or(1) >= observe::kSlowFactor);
 }

@@ -320,7 +320,7 @@ class Running {
     const int64_t began_ns = now_ns();
     while (observe::turn_pairs_error(pairs) > kTwinErrorTooLarge && !worker_->ended() && !twin_->ended()) {
       const double left = more_seconds - static_cast<double>(now_ns() - began_ns) * 1e-9;
-      if (left <= 0 || pairs.size() >= observe::TwinTurns::kMostPairs) break;
+      if (left <= 0 || pairs.size() >= observe::TwinTurns::kMaxPairs) break;
       observe::run_interleaved(*worker_, *twin_, std::min(left, turns_seconds()), pairs);
     }
   }

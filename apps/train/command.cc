@@ -336,7 +336,7 @@ void add_run_options(CLI::App& command, TrainOptions& options) {
       ->check(whole_number(0))
       ->capture_default_str();
   command.add_option("--threads", options.threads, "compute threads")
-      ->check(whole_number(1, kMostComputeThreads));
+      ->check(whole_number(1, kMaxComputeThreads));
   command.add_flag("--deterministic", options.deterministic,
                    "choose kernels by rule, not by timing, so that equal runs give bitwise equal results");
   add_precision_option(command, options.precision);

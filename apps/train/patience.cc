@@ -45,8 +45,8 @@ std::string way_on(const std::filesystem::path& folder, bool weights_only) {
 }
 
 std::chrono::nanoseconds nanoseconds_of(double seconds) {
-  constexpr double kMost = 1e9;  // 30 years
-  return std::chrono::nanoseconds(static_cast<int64_t>(std::min(seconds, kMost) * 1e9));
+  constexpr double kMax = 1e9;  // 30 years
+  return std::chrono::nanoseconds(static_cast<int64_t>(std::min(seconds, kMax) * 1e9));
 }
 
 /// The requested patience instead of the defaults, which are to report after 60 s and never to end the run.

@@ -347,7 +347,7 @@ std::optional<observe::RunReport> TrainSession::judge(const TrainOutcome& outcom
     if (beside_twin_) run->turns = beside_twin_->turns();
     report = observe::make_report(*run);
     fmt::print("\n{}", observe::summary_text({&*report, 1}));
-    if (beside_twin_ && run->turns.after.size() < observe::kLeastTurnPairs) {
+    if (beside_twin_ && run->turns.after.size() < observe::kMinTurnPairs) {
       fmt::print(
           "  the training was too short to alternate with its twin twice; its time is judged without the "
           "twin\n");

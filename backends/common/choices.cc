@@ -21,17 +21,17 @@ namespace {
 /// Candidates are timed in rounds, so that a temporarily busy machine slows all of them alike. After each
 /// round, a candidate drops out if its best time exceeds this multiple of the overall best time. In the first
 /// round, only candidates whose run the system did not interrupt can drop out.
-constexpr double kHopeless[] = {3, 2, 1.5, 1.3, 1.2, 1.2};
+constexpr double kTooSlow[] = {3, 2, 1.5, 1.3, 1.2, 1.2};
 /// Extra time allowed in the first round, because first runs also set things up (threads, code pages,
 /// caches).
 constexpr double kSetUpNs = 1'000'000;
 /// A candidate's time is known once two of its runs agree within this factor. On an otherwise idle machine,
 /// that takes two rounds.
 constexpr double kAgreement = 1.1;
-constexpr int64_t kMostNs = 100'000'000;  // no further round starts after this much time
+constexpr int64_t kMaxNs = 100'000'000;  // no further round starts after this much time
 /// Among the candidates within this factor of the fastest, the one that the rule prefers is chosen: such
 /// differences may be noise, and the rule's order comes from experience.
-constexpr double kLevel = 1.12;
+constexpr double kNearTie = 1.12;
 
 std::atomic<bool> g_deterministic{false};
 
@@ -173,14 +173,14 @@ Fastest fastest(size_t count, const std::function<std::function<void()>(size_t)>
   double best_ns = std::numeric_limits<double>::max();
   bool first = true;
   bool sure = true;
-  for (const double hopeless : kHopeless) {
+  for (const double too_slow : kTooSlow) {
     if (candidates.size() == 1 || std::ranges::all_of(candidates, &Candidate::known)) break;
-    if (now_ns() - start > kMostNs) break;
+    if (now_ns() - start > kMaxNs) break;
     for (Candidate& candidate : candidates) {
       candidate.time();
       best_ns = std::min(best_ns, candidate.best_ns);
     }
-    const double most_ns = std::max(hopeless, kLevel) * best_ns + (first ? kSetUpNs : 0);
+    const double most_ns = std::max(too_slow, kNearTie) * best_ns + (first ? kSetUpNs : 0);
     std::erase_if(candidates, [&](const Candidate& c) {
       const bool out = c.best_ns > most_ns && (c.undisturbed || !first);
       sure = sure && (!out || c.undisturbed);
@@ -190,7 +190,7 @@ Fastest fastest(size_t count, const std::function<std::function<void()>(size_t)>
   }
   sure = sure && std::ranges::all_of(candidates, &Candidate::undisturbed);
   const auto level = std::find_if(candidates.begin(), candidates.end(),
-                                  [&](const Candidate& c) { return c.best_ns <= kLevel * best_ns; });
+                                  [&](const Candidate& c) { return c.best_ns <= kNearTie * best_ns; });
   return {level == candidates.end() ? candidates[0].index : level->index, sure};
 }
 

@@ -179,7 +179,7 @@ std::string find_module(const Mpi& mpi, const std::vector<std::string>& folders)
 }
 
 constexpr char kLoads = '+', kFails = '-';  // start of the child's answer: a version or a reason follows
-constexpr unsigned kMostSeconds = 10;
+constexpr unsigned kMaxSeconds = 10;
 
 /// Runs in the child process.
 std::string try_module(const std::string& path, const Mpi& mpi) {
@@ -203,7 +203,7 @@ std::string tried_by_child(const std::string& path, const Mpi& mpi) {
   if (pipe2(ends, O_CLOEXEC) != 0) return failed(std::strerror(errno));
   const pid_t child = fork();
   if (child == 0) {
-    alarm(kMostSeconds);
+    alarm(kMaxSeconds);
     const std::string text = try_module(path, mpi);
     _exit(write(ends[1], text.data(), text.size()) == static_cast<ssize_t>(text.size()) ? 0 : 1);
   }

@@ -32,7 +32,7 @@ nanoseconds tick_of(const LaunchWatchOptions& options) {
 /// Is a lower rank of this machine also waiting? If so, that rank reports.
 bool lower_rank_tells(std::span<const LocalRank> ranks, int own) {
   return std::ranges::any_of(
-      ranks, [&](const LocalRank& rank) { return rank.rank < own && rank.state == State::kAtIt; });
+      ranks, [&](const LocalRank& rank) { return rank.rank < own && rank.state == State::kRunning; });
 }
 
 }  // namespace
@@ -46,7 +46,7 @@ std::string launch_wait_text(const LaunchView& view) {
   const auto known = static_cast<int>(view.ranks.size());
   std::vector<std::string> said;
   for (const LocalRank& rank : view.ranks) {
-    if (rank.rank == launch.rank || rank.state == State::kAtIt) continue;
+    if (rank.rank == launch.rank || rank.state == State::kRunning) continue;
     said.push_back(fmt::format("rank {} (process {}) {}", rank.rank, rank.process,
                                rank.state == State::kStopped ? "is stopped" : "has not reached this point"));
   }

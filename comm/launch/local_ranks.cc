@@ -108,7 +108,7 @@ pid_t launcher_process(RankVariables variables, pid_t process) {
   return id > 1 ? id : 0;
 }
 
-std::vector<LocalRank> local_ranks(pid_t launcher, std::string_view at_it, RankVariables variables) {
+std::vector<LocalRank> local_ranks(pid_t launcher, std::string_view running, RankVariables variables) {
   using State = LocalRank::State;
   const auto all = processes();
   std::vector<LocalRank> ranks;
@@ -122,7 +122,7 @@ std::vector<LocalRank> local_ranks(pid_t launcher, std::string_view at_it, RankV
     for (size_t i = 0; i < family.size(); ++i) {
       const auto [member, state] = family[i];
       if (state.state == 'T') found.state = State::kStopped;
-      if (found.state == State::kOther && has_thread(member, at_it)) found.state = State::kAtIt;
+      if (found.state == State::kOther && has_thread(member, running)) found.state = State::kRunning;
       const auto [first, last] = all.equal_range(member);
       std::transform(first, last, std::back_inserter(family), [](const auto& entry) { return entry.second; });
     }

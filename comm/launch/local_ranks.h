@@ -21,7 +21,7 @@ using RankVariables = std::span<const std::string_view>;
 RankVariables rank_variables();
 
 struct LocalRank {
-  enum class State { kOther, kAtIt, kStopped };
+  enum class State { kOther, kRunning, kStopped };
   int rank = 0;
   pid_t process = 0;  // the process that the launcher started
   State state = State::kOther;
@@ -33,9 +33,9 @@ struct LocalRank {
 pid_t launcher_process(RankVariables variables = rank_variables(), pid_t process = getpid());
 
 /// The ranks that `launcher` has started on this machine and that haven't ended, in rank order. A rank's
-/// state is kAtIt if a thread of its process, or of a process that it has started, has the name `at_it`.
+/// state is kRunning if a thread of its process, or of a process that it has started, has the name `running`.
 /// Threads get such a name from prctl(PR_SET_NAME), which allows at most 15 characters.
-std::vector<LocalRank> local_ranks(pid_t launcher, std::string_view at_it,
+std::vector<LocalRank> local_ranks(pid_t launcher, std::string_view running,
                                    RankVariables variables = rank_variables());
 
 /// The content of a file that the system provides for a process, which may end at any moment; "" if it can't

@@ -28,7 +28,7 @@ namespace isochron::comm {
 namespace {
 
 constexpr int kExitStatus = 6;                       // exit_code(kCommunication)
-constexpr size_t kMostBytes = size_t{1} << 30;       // of one message: MPI's counts are of type int
+constexpr size_t kMaxBytes = size_t{1} << 30;        // of one message: MPI's counts are of type int
 enum Tag : int { kAllToAllTag = 1, kAllGatherTag };  // so that different calls don't exchange data
 
 /// "Open MPI 4.1.4", "MPICH 4.0.2"; for another library, the first line of its own version text.
@@ -231,10 +231,10 @@ class MpiCommunicator final : public Communicator {
   /// `most_bytes`.
   template <typename PeerOf>
   void exchange(const char* what, int tag, size_t most_bytes, const PeerOf& peer_of) {
-    for (size_t begin = 0; begin < most_bytes; begin += kMostBytes) {
+    for (size_t begin = 0; begin < most_bytes; begin += kMaxBytes) {
       int count = 0;
       const auto piece = [&](size_t bytes) {
-        return static_cast<int>(bytes > begin ? std::min(bytes - begin, kMostBytes) : 0);
+        return static_cast<int>(bytes > begin ? std::min(bytes - begin, kMaxBytes) : 0);
       };
       for (int i = 1; i < size_; ++i) {
         const int from = (rank_ + size_ - i) % size_;
@@ -259,8 +259,8 @@ class MpiCommunicator final : public Communicator {
   /// Calls run(begin, bytes) for pieces that are small enough for MPI's counts.
   template <typename Run>
   static void in_pieces(size_t total_bytes, const Run& run) {
-    for (size_t begin = 0; begin < total_bytes; begin += kMostBytes) {
-      run(begin, std::min(total_bytes - begin, kMostBytes));
+    for (size_t begin = 0; begin < total_bytes; begin += kMaxBytes) {
+      run(begin, std::min(total_bytes - begin, kMaxBytes));
     }
   }
 

@@ -14,13 +14,13 @@ namespace {
 
 constexpr std::string_view kFirstLine = "isochron rank status 1\n";
 constexpr std::string_view kLastLine = "checksum 00000000\n";
-constexpr size_t kMostTextBytes = 64;
+constexpr size_t kMaxTextBytes = 64;
 
 uint32_t checksum_of(std::string_view text) { return crc32c(std::as_bytes(std::span(text))); }
 
 /// The text on one line, cut to fit into the file.
 std::string line_of(std::string_view text) {
-  std::string line(text.substr(0, kMostTextBytes));
+  std::string line(text.substr(0, kMaxTextBytes));
   std::ranges::replace_if(
       line, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; }, '?');
   return line;

@@ -9,7 +9,7 @@
 namespace isochron::comm {
 namespace {
 
-constexpr size_t kMostNamed = 4;  // ranks that get their own sentence
+constexpr size_t kMaxNamed = 4;  // ranks that get their own sentence
 
 /// "rank 1 (host b, process 4711)".
 std::string name_of(const RankStatus& status) {
@@ -85,7 +85,7 @@ std::string seconds_text(double seconds) {
 
 std::string list_text(std::span<const int> ranks) {
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  const size_t named = ranks.size() > 2 * kMostNamed ? kMostNamed : ranks.size();
+  const size_t named = ranks.size() > 2 * kMaxNamed ? kMaxNamed : ranks.size();
   for (size_t i = 0; i < named; ++i)
     text += fmt::format("{}{}", i == 0 ? "" : i + 1 == ranks.size() ? " and " : ", ", ranks[i]);
   if (named < ranks.size()) text += fmt::format(" and {} others", ranks.size() - named);
@@ -133,11 +133,11 @@ std::string wait_text(const WaitView& view) {
       if (!same && other_waits.empty())
         other_waits = fmt::format("rank {} waits in {}", rank, collective_text(*other.status));
     } else if (!other.alive(view.still_s) || other.status->entered <= own.finished) {
-      if (missing++ < kMostNamed) add_sentence(text, missing_text(other, own, view.still_s, missing == 1));
+      if (missing++ < kMaxNamed) add_sentence(text, missing_text(other, own, view.still_s, missing == 1));
     }
   }
-  if (missing > kMostNamed)
-    add_sentence(text, fmt::format("the same applies to {} more", missing - kMostNamed));
+  if (missing > kMaxNamed)
+    add_sentence(text, fmt::format("the same applies to {} more", missing - kMaxNamed));
   if (!left.empty()) add_sentence(text, unknown_text(left, true, view));
   if (!unknown.empty()) add_sentence(text, unknown_text(unknown, false, view));
   const bool named = !text.empty();

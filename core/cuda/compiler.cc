@@ -33,7 +33,7 @@ namespace {
   X(nvrtcGetSupportedArchs)
 // clang-format on
 
-constexpr size_t kMostLog = 4000;  // characters of an error text
+constexpr size_t kMaxLog = 4000;  // characters of an error text
 
 class Nvrtc final : public Compiler {
  public:
@@ -87,7 +87,7 @@ class Nvrtc final : public Compiler {
     }
     nvrtcDestroyProgram(&program);
     require(result == NVRTC_SUCCESS && !cubin.empty(), ErrorCode::kBadFormat, name, "{}: {}",
-            nvrtcGetErrorString(result), log.substr(0, kMostLog));
+            nvrtcGetErrorString(result), log.substr(0, kMaxLog));
     if (!device_runtime) return cubin;
     if (!linker_) linker_ = std::make_unique<Linker>();
     return linker_->link(cubin, fmt::format("sm_{}", wanted));

@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "kernels-", kSuffix = ".cubin";
-constexpr size_t kMostFileBytes = size_t{1} << 28;
+constexpr size_t kMaxFileBytes = size_t{1} << 28;
 
 uint32_t checksum(std::string_view text) { return crc32c(std::as_bytes(std::span(text))); }
 
@@ -32,7 +32,7 @@ std::string header(const std::string& of, std::string_view kernels) {
 
 /// Returns nothing unless the file holds the complete kernels for `of`.
 std::optional<std::vector<char>> read_kernels(const fs::path& path, const std::string& of) {
-  const std::vector<std::byte> bytes = read_regular_file(path, kMostFileBytes);
+  const std::vector<std::byte> bytes = read_regular_file(path, kMaxFileBytes);
   const std::string_view all(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   const size_t begin = header(of, "").size();  // at least: its numbers may have more digits
   for (size_t at = begin, lines = 0; at <= all.size() && lines < 32; ++at, ++lines) {
@@ -75,7 +75,7 @@ std::vector<char> KernelCache::compile(const std::string& text, const std::strin
   try {
     fs::create_directories(folder_, none);
     write_file_atomically(path, header(of, content) + std::string(content));
-    keep_newest_files(folder_, kPrefix, kSuffix, kMostFiles);
+    keep_newest_files(folder_, kPrefix, kSuffix, kMaxFiles);
   } catch (const Error& error) {
     notice(path, error.what());
   }

@@ -13,7 +13,7 @@ namespace isochron::cuda {
 class KernelCache final : public Compiler {
  public:
   /// The most files of all programs together; the least recently used ones are removed.
-  static constexpr size_t kMostFiles = 64;
+  static constexpr size_t kMaxFiles = 64;
 
   /// `folder`: empty for none. `compiler` must outlive it.
   KernelCache(Compiler& compiler, std::filesystem::path folder)

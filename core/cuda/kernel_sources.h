@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "isochron/core/cuda/compiler.h"
-#include "isochron/core/cuda/library_call.h"
+#include "isochron/core/cuda/library_algorithm.h"
 
 namespace isochron::cuda {
 

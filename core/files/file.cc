@@ -279,7 +279,7 @@ void write_and_rename(const std::filesystem::path& path,
   const std::filesystem::path folder =
       path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
   if (temporary_folder.empty()) {
-    remove_those_of_the_dead(folder, [&path](const std::filesystem::directory_entry& entry) {
+    remove_leftovers_of_dead_processes(folder, [&path](const std::filesystem::directory_entry& entry) {
       return may_be_of_the_dead(entry.path().filename().string(), path);
     });
   }

@@ -23,7 +23,7 @@ static_assert(std::atomic<pid_t>::is_always_lock_free, "a signal's handler reads
 
 struct Notes {
   pid_t root;  // the process that created the notes; the owners are this process and its forks
-  std::array<Note, Leftover::kMost> all;
+  std::array<Note, Leftover::kMax> all;
 };
 
 std::atomic<Notes*> g_notes{nullptr};

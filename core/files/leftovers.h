@@ -9,11 +9,11 @@
 
 namespace isochron {
 
-/// While it exists, the file or folder is noted. At most `kMost` are noted, with absolute paths of less than
+/// While it exists, the file or folder is noted. At most `kMax` are noted, with absolute paths of less than
 /// 1,024 bytes; others are not. Allocates no memory beyond the path.
 class Leftover {
  public:
-  static constexpr int kMost = 64;
+  static constexpr int kMax = 64;
 
   explicit Leftover(const std::filesystem::path& path);
   Leftover(const Leftover&) = delete;

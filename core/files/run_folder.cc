@@ -62,7 +62,7 @@ void remove_quietly(const std::filesystem::path& path) {
 
 }  // namespace
 
-void remove_those_of_the_dead(
+void remove_leftovers_of_dead_processes(
     const std::filesystem::path& parent,
     const std::function<bool(const std::filesystem::directory_entry& entry)>& may_be_theirs) {
   std::error_code ignored;
@@ -80,7 +80,7 @@ void remove_those_of_the_dead(
 
 RunFolder::RunFolder(const std::filesystem::path& parent) {
   static std::atomic<int> made{0};
-  remove_those_of_the_dead(parent, [](const std::filesystem::directory_entry& entry) {
+  remove_leftovers_of_dead_processes(parent, [](const std::filesystem::directory_entry& entry) {
     std::error_code ignored;
     return entry.path().filename().string().starts_with(kPrefix) && entry.is_directory(ignored);
   });

@@ -33,7 +33,7 @@ class RunFolder {
 /// Removes what dead processes left in `parent`: the entries for which `may_be_theirs` returns true and on
 /// which nobody holds a lock. For a folder, the lock is on its file `.lock`. A folder without that file stays
 /// for an hour, unless it is empty.
-void remove_those_of_the_dead(
+void remove_leftovers_of_dead_processes(
     const std::filesystem::path& parent,
     const std::function<bool(const std::filesystem::directory_entry& entry)>& may_be_theirs);
 

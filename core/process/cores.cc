@@ -108,13 +108,13 @@ void set_core_share(int cores) {
 }
 
 std::vector<int> usable_cores(pid_t process, AffinityFunction ask) {
-  constexpr size_t kMostSets = 1024;  // each holds the bits of CPU_SETSIZE cores
+  constexpr size_t kMaxSets = 1024;  // each holds the bits of CPU_SETSIZE cores
   std::vector<int> cores;
   std::vector<cpu_set_t> sets(1);  // contiguous, so that together they form one larger set
   const auto bytes = [&] { return sets.size() * sizeof(cpu_set_t); };
   while (ask(process, bytes(), sets.data()) != 0) {
     // EINVAL: the machine may have more cores than the set has room for.
-    if (errno != EINVAL || sets.size() >= kMostSets) return cores;
+    if (errno != EINVAL || sets.size() >= kMaxSets) return cores;
     sets.resize(2 * sets.size());
   }
   for (size_t core = 0; core < 8 * bytes(); ++core) {

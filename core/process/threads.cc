@@ -24,7 +24,7 @@ constexpr unsigned kFlushBits = 0x8040;  // FTZ | DAZ in MXCSR
 
 /// Respects OMP_THREAD_LIMIT, because libraries compute wrong results in a team that is smaller than
 /// requested.
-int most_threads() { return std::clamp(omp_get_thread_limit(), 1, kMostComputeThreads); }
+int most_threads() { return std::clamp(omp_get_thread_limit(), 1, kMaxComputeThreads); }
 
 int default_threads() {
   if (const char* text = std::getenv("ISOCHRON_THREADS")) {

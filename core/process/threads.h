@@ -11,9 +11,9 @@ namespace isochron {
 /// Threads a large kernel uses. Default: the cores this process may run on (affinity, cgroup quota and
 /// OMP_THREAD_LIMIT respected), at most 64; `ISOCHRON_THREADS` overrides it. 1 if there is no full_team().
 int compute_threads();
-inline constexpr int kMostComputeThreads = 256;
+inline constexpr int kMaxComputeThreads = 256;
 /// Sets the number of compute threads for plans made afterwards. Throws kInvalidArgument outside [1,
-/// kMostComputeThreads], or beyond OMP_THREAD_LIMIT.
+/// kMaxComputeThreads], or beyond OMP_THREAD_LIMIT.
 void set_compute_threads(int threads);
 
 /// Whether a parallel region that this thread opens gets all the threads it asks for: false within another

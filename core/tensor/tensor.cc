@@ -160,8 +160,8 @@ int64_t Tensor::item_i64() const {
     return exact;
   }
   const double value = item_f64();
-  constexpr double kMost = 0x1p63;
-  if (!(value >= -kMost && value < kMost)) throw_out_of_range();
+  constexpr double kMax = 0x1p63;
+  if (!(value >= -kMax && value < kMax)) throw_out_of_range();
   return static_cast<int64_t>(value);
 }
 

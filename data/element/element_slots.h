@@ -39,7 +39,7 @@ class ElementSlots {
 
  private:
   static constexpr int64_t kFirstChunk = 16;  // slots; each further chunk has twice as many
-  static constexpr size_t kMostChunks = 48;
+  static constexpr size_t kMaxChunks = 48;
   struct Place {
     size_t chunk = 0;
     size_t index = 0;
@@ -49,7 +49,7 @@ class ElementSlots {
   const Layout& layout_;
   std::mutex mutex_;
   int64_t count_ = 0;
-  std::array<std::unique_ptr<std::unique_ptr<Slot>[]>, kMostChunks> chunks_;
+  std::array<std::unique_ptr<std::unique_ptr<Slot>[]>, kMaxChunks> chunks_;
   std::vector<int64_t> free_;
 };
 

@@ -14,7 +14,7 @@ namespace isochron::data {
 namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
-constexpr size_t kMostHeaderBytes = size_t{1} << 16;  // far more than the dictionary of any array takes
+constexpr size_t kMaxHeaderBytes = size_t{1} << 16;  // far more than the dictionary of any array takes
 constexpr std::string_view kPiecewise = "data::from_npy, which reads row by row";
 
 struct NpyHeader {
@@ -143,8 +143,8 @@ NpyHeader parse_header(ByteReader& reader) {
   if (major < 1 || major > 3 || minor != 0) reader.refuse("NPY version {}.{} is unknown", major, minor);
   const uint32_t length = major == 1 ? reader.take_le<uint16_t>("the header's length")
                                      : reader.take_le<uint32_t>("the header's length");
-  if (length > kMostHeaderBytes) {
-    reader.refuse("the header has {} bytes; expected at most {}", length, kMostHeaderBytes);
+  if (length > kMaxHeaderBytes) {
+    reader.refuse("the header has {} bytes; expected at most {}", length, kMaxHeaderBytes);
   }
   const std::string_view text = reader.take_text(length, "the header");
   return NpyDictionary(text, reader).parse();
@@ -218,7 +218,7 @@ NpyParts parse_parts(std::span<const std::byte> begin, uint64_t file_bytes, cons
 
 NpyParts read_parts(const InputFile& file) {
   constexpr size_t kPreambleBytes = 12;
-  std::vector<std::byte> begin(std::min<uint64_t>(file.size_bytes(), kPreambleBytes + kMostHeaderBytes));
+  std::vector<std::byte> begin(std::min<uint64_t>(file.size_bytes(), kPreambleBytes + kMaxHeaderBytes));
   file.read_at(0, begin);
   return parse_parts(begin, file.size_bytes(), file.path().string());
 }

@@ -73,13 +73,13 @@ zip_stat_t stat_of(zip_t* archive, int64_t index, const std::string& where) {
 }
 
 Tensor read_entry(zip_t* archive, const zip_stat_t& entry, const std::string& where, ReadMemory& memory) {
-  constexpr uint64_t kMostExpansion = 1032;  // of deflate
+  constexpr uint64_t kMaxExpansion = 1032;  // of deflate
   const std::string here = fmt::format("{}: entry '{}'", where, entry.name);
   require(entry.encryption_method == ZIP_EM_NONE, ErrorCode::kBadFormat, here, "is encrypted");
   require(entry.comp_method == ZIP_CM_STORE || entry.comp_method == ZIP_CM_DEFLATE, ErrorCode::kBadFormat,
           here, "compression method {} is not supported; expected stored (0) or deflated (8)",
           entry.comp_method);
-  require(entry.size / kMostExpansion <= entry.comp_size, ErrorCode::kBadFormat, here,
+  require(entry.size / kMaxExpansion <= entry.comp_size, ErrorCode::kBadFormat, here,
           "{} bytes can't be compressed to {}; is the file damaged?", entry.size, entry.comp_size);
   memory.add(entry.size);
   std::vector<std::byte> content(entry.size);

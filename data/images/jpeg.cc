@@ -17,10 +17,10 @@ namespace isochron::data::internal {
 namespace {
 
 // Huffman coding takes at least one bit per block of 8 x 8 pixels, for the block's mean.
-constexpr uint64_t kMostPixelsAByte = 8 * 64;
+constexpr uint64_t kMaxPixelsAByte = 8 * 64;
 // Each scan of a progressive file processes the whole image, so many scans in a small file would take very
 // long.
-constexpr int kMostScans = 100;
+constexpr int kMaxScans = 100;
 
 struct Errors {
   jpeg_error_mgr manager;
@@ -49,7 +49,7 @@ void on_message(j_common_ptr info, int level) {
 
 void on_progress(j_common_ptr info) {
   auto* decoder = reinterpret_cast<j_decompress_ptr>(info);
-  if (decoder->input_scan_number > kMostScans) {
+  if (decoder->input_scan_number > kMaxScans) {
     auto* errors = reinterpret_cast<Errors*>(info->err);
     say(*errors->error, "has more scans than any image needs");
     longjmp(errors->jump, 1);
@@ -172,7 +172,7 @@ bool decode_jpeg(const DecodeRequest& request, ImageInfo& info, CodecError& erro
   info.width = header.image_width;
   info.channels = header.num_components;
   const uint64_t pixels = uint64_t{header.image_height} * header.image_width;
-  request.admit(request.context, info, pixels / kMostPixelsAByte);
+  request.admit(request.context, info, pixels / kMaxPixelsAByte);
   return request.into.empty() || read_pixels(decoder, request.channels, request.into.data());
 }
 

@@ -9,7 +9,7 @@
 namespace isochron::data::internal {
 namespace {
 
-constexpr uint64_t kMostExpansion = 1032;  // of deflate
+constexpr uint64_t kMaxExpansion = 1032;  // of deflate
 constexpr double kRedLuma = 0.299, kGreenLuma = 0.587;
 
 void leave_png(png_structp png, png_const_charp text) {
@@ -152,7 +152,7 @@ bool decode_png(const DecodeRequest& request, ImageInfo& info, CodecError& error
   info.channels = alpha ? 4 : color ? 3 : 1;
   const uint64_t stored_bytes =
       (png_get_rowbytes(png, header) + uint64_t{1}) * static_cast<uint64_t>(info.height);
-  request.admit(request.context, info, stored_bytes / kMostExpansion);
+  request.admit(request.context, info, stored_bytes / kMaxExpansion);
   return request.into.empty() || read_png_pixels(decoder, request.channels, request.into);
 }
 

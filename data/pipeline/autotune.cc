@@ -13,7 +13,7 @@ constexpr double kWaitShare = 0.02;  // with a smaller share of waits, the input
 constexpr double kGain = 1.05;
 constexpr int64_t kPauseNs = 20'000'000;
 constexpr double kPauseTimes = 4;  // the consumer's usual time
-constexpr int64_t kMostMade = 64;  // elements assumed to have been made in a pause
+constexpr int64_t kMaxMade = 64;   // elements assumed to have been made in a pause
 constexpr double kShareOfNew = 0.125;
 
 }  // namespace
@@ -35,7 +35,7 @@ void Autotuner::look(const Counts& now, bool waited) {
   }
   const int64_t away_ns = now.ns - before.ns - (waited ? now.ns - wait_began_ns_ : 0);
   const bool pause = is_pause(now.delivered - before.delivered, away_ns) | std::exchange(paused_, false);
-  if (pause) drained_at_ = now.delivered + kMostMade;
+  if (pause) drained_at_ = now.delivered + kMaxMade;
   if (pause || now.delivered < drained_at_) {
     period_.ns += now.ns - before.ns;
     period_.delivered += now.delivered - before.delivered;

@@ -18,7 +18,7 @@ namespace {
 
 /// If a shuffle's buffer holds all elements and there are more than this, the order is a computed
 /// permutation. Fewer elements are cheap to buffer, and to draw again on resume.
-constexpr int64_t kMostBuffered = 4096;
+constexpr int64_t kMaxBuffered = 4096;
 
 /// A copy of `recipe` to which one more stage is added.
 std::shared_ptr<Recipe> next_stage(const Recipe& recipe) {
@@ -37,7 +37,9 @@ void add_order(Recipe& recipe, OrderStage stage) {
 }
 
 /// `size` minus `elems`, at least 0. Unknown and infinite sizes stay.
-int64_t less(int64_t size, int64_t elems) { return size < 0 ? size : std::max<int64_t>(0, size - elems); }
+int64_t size_without(int64_t size, int64_t elems) {
+  return size < 0 ? size : std::max<int64_t>(0, size - elems);
+}
 
 void require_fixed(const Recipe& recipe, std::string_view where) {
   const Layout& layout = recipe.results()[kFull];
@@ -226,7 +228,7 @@ Dataset Dataset::shuffle(int64_t buffer_elems, ShuffleOptions options) const {
   if (!options.seed) options.seed = default_seed("shuffle");
   auto recipe = next_stage(*recipe_);
   const int64_t used = recipe->size < 0 ? buffer_elems : std::min(buffer_elems, recipe->size);
-  const bool whole = used == recipe->size && used > kMostBuffered && recipe->seekable && recipe->rows;
+  const bool whole = used == recipe->size && used > kMaxBuffered && recipe->seekable && recipe->rows;
   require(whole || used <= kMaxBufferedRows / recipe->levels.back().rows, ErrorCode::kInvalidArgument,
           "shuffle", "a buffer of {} elements of {} rows exceeds the limit of {} rows", used,
           recipe->levels.back().rows, kMaxBufferedRows);
@@ -330,7 +332,7 @@ Dataset Dataset::skip(int64_t elems) const {
           "nothing is left: {} of {} elements are skipped", elems, recipe_->size);
   auto recipe = next_stage(*recipe_);
   add_order(*recipe, {.kind = OrderStage::kSkip, .elems = elems});
-  recipe->size = less(recipe->size, elems);
+  recipe->size = size_without(recipe->size, elems);
   return Dataset(std::move(recipe));
 }
 

@@ -193,11 +193,11 @@ void ElementBuilder::gather_rows(std::span<const int64_t> rows, const Position& 
 
 /// Prefetches the beginning of a row, because in shuffled order the processor can't predict it.
 void ElementBuilder::prefetch_row(int64_t row) const {
-  constexpr size_t kLine = 64, kMostBytes = 1024;
+  constexpr size_t kLine = 64, kMaxBytes = 1024;
   for (size_t i = 0; i < bases_.size(); ++i) {
     const size_t row_bytes = recipe_.levels[0].inputs[kFull].specs[i].size_bytes();
     const std::byte* from = bases_[i] + static_cast<size_t>(row) * row_bytes;
-    for (size_t at = 0; at < std::min(row_bytes, kMostBytes); at += kLine) __builtin_prefetch(from + at);
+    for (size_t at = 0; at < std::min(row_bytes, kMaxBytes); at += kLine) __builtin_prefetch(from + at);
   }
 }
 

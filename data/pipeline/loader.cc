@@ -24,7 +24,7 @@ namespace {
 /// Slots in addition to those of waiting elements: one that the consumer holds, and one for the end of an
 /// epoch.
 constexpr int64_t kExtraSlots = 2;
-constexpr int64_t kMostAutotuned = 16, kLeastAutotuned = 2;
+constexpr int64_t kMaxAutotuned = 16, kMinAutotuned = 2;
 constexpr size_t kAutotunedBytes = size_t{32} << 20;
 constexpr size_t kGuessedBytes = size_t{1} << 20;  // of an element whose extents vary
 /// The share (3/4) of the remaining memory budget that slots may use if their number is chosen here. The rest
@@ -72,7 +72,7 @@ int64_t wanted_slots(const Recipe& recipe) {
   const size_t bytes = slot_bytes(recipe), budget = memory_budget_bytes();
   const auto fitting = static_cast<int64_t>(kAutotunedBytes / bytes);
   const int64_t wanted =
-      std::clamp(fitting, kLeastAutotuned, kMostAutotuned) + most_workers(recipe) - 1 + kExtraSlots;
+      std::clamp(fitting, kMinAutotuned, kMaxAutotuned) + most_workers(recipe) - 1 + kExtraSlots;
   const size_t left = budget - std::min(budget, memory_in_use_bytes());
   const auto most = static_cast<int64_t>(left / kSlotsShareBelow * kSlotsShare / bytes);
   return std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, most));

@@ -13,7 +13,7 @@ namespace isochron::data {
 namespace {
 
 /// The size of an endless epoch, chosen so that sums stay in range.
-constexpr int64_t kMostElements = int64_t{1} << 40;
+constexpr int64_t kMaxElements = int64_t{1} << 40;
 
 /// What follows the consumer's position in a state. The first number belonged to an earlier form.
 constexpr int64_t kNothing = 1, kUnderWay = 2, kSharding = 3, kShardUnderWay = 4;
@@ -268,7 +268,7 @@ void Loader::read_state(StateReader& state) {
     restore_place(state, kind == kSharding);
     return;
   }
-  if (taken_ > (recipe_->size < 0 ? kMostElements : recipe_->size)) state.refuse("a number of elements");
+  if (taken_ > (recipe_->size < 0 ? kMaxElements : recipe_->size)) state.refuse("a number of elements");
   require_same_sharding(state, *recipe_, kind == kShardUnderWay);
   if (begun_) restore_under_way(state);
 }
@@ -283,7 +283,7 @@ void Loader::restore_place(StateReader& state, bool sharded) {
     return;
   }
   taken_ = taken_at(place, *recipe_);
-  if (taken_ > kMostElements && recipe_->size < 0) state.refuse("a number of elements");
+  if (taken_ > kMaxElements && recipe_->size < 0) state.refuse("a number of elements");
   order_->seek(epoch_, taken_);
   position_ = {epoch_, taken_, 0};
   at_start_ = false;
@@ -301,7 +301,7 @@ void Loader::restore_under_way(StateReader& state) {
     pending_.push_back(std::move(next));
   }
   position_.epoch = state.get();
-  position_.element = state.get_between(0, kMostElements, "a position");
+  position_.element = state.get_between(0, kMaxElements, "a position");
   at_start_ = state.get_between(0, 1, "0 or 1") == 1;
   if (at_start_) return;
   restored_ = true;

@@ -20,7 +20,7 @@ class Permutation {
     low_bits_ = bits / 2;
     high_bits_ = bits - low_bits_;
     Rng rng(seed, stream);
-    for (uint64_t& indices : order_) indices = rng.next_u64();
+    for (uint64_t& key : round_keys_) key = rng.next_u64();
   }
 
   /// The element at `place`, which must lie in [0, elems).
@@ -42,8 +42,8 @@ class Permutation {
   uint64_t encrypt(uint64_t value) const {
     int right_bits = low_bits_, left_bits = high_bits_;
     uint64_t right = value & ((uint64_t{1} << right_bits) - 1), left = value >> right_bits;
-    for (uint64_t indices : order_) {
-      const uint64_t next = (left ^ mix(right + indices)) & ((uint64_t{1} << left_bits) - 1);
+    for (uint64_t key : round_keys_) {
+      const uint64_t next = (left ^ mix(right + key)) & ((uint64_t{1} << left_bits) - 1);
       left = right;
       right = next;
       std::swap(left_bits, right_bits);
@@ -53,7 +53,7 @@ class Permutation {
 
   uint64_t elems_ = 1;
   int low_bits_ = 1, high_bits_ = 1;
-  std::array<uint64_t, kRounds> order_{};
+  std::array<uint64_t, kRounds> round_keys_{};
 };
 
 }  // namespace isochron::data

@@ -42,7 +42,7 @@ class RowOrder final : public SamplingOrder {
   int64_t rows_, row_ = 0;
 };
 
-constexpr int64_t kMostRows = int64_t{1} << 40;  // limit for rows of a stream, and passes, in a state
+constexpr int64_t kMaxRows = int64_t{1} << 40;  // limit for rows of a stream, and passes, in a state
 
 /// The buffers of a stream, one after the other.
 class StreamOrder final : public SamplingOrder {
@@ -78,7 +78,7 @@ class StreamOrder final : public SamplingOrder {
     stream_->save(state);
   }
   void restore(StateReader& state, uint64_t) override {
-    row_ = state.get_between(0, kMostRows, "a row");
+    row_ = state.get_between(0, kMaxRows, "a row");
     stream_->restore(state);
   }
   void save_indices(StateWriter& state, const int64_t* indices, int64_t rows) const override {
@@ -90,7 +90,7 @@ class StreamOrder final : public SamplingOrder {
   }
   void restore_indices(StateReader& state, int64_t* indices, int64_t rows) override {
     for (int64_t i = 0; i < rows; ++i) {
-      const int64_t row = state.get_between(kNoRow, kMostRows, "a row");
+      const int64_t row = state.get_between(kNoRow, kMaxRows, "a row");
       indices[i] = row == kNoRow ? kNoRow : slots_.take();
       if (row == kNoRow) continue;
       slots_.at(indices[i]).row = row;
@@ -214,7 +214,7 @@ class RepeatedOrder final : public OrderOver {
   }
   void restore(StateReader& state, uint64_t epoch) override {
     go_to_pass(epoch,
-               state.get_between(0, stage_.elems == kInfinite ? kMostRows : stage_.elems - 1, "a pass"));
+               state.get_between(0, stage_.elems == kInfinite ? kMaxRows : stage_.elems - 1, "a pass"));
     pass_empty_ = state.get_between(0, 1, "0 or 1") == 1;
     input_->restore(state, epoch_of_pass());
   }

@@ -14,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kSide = 32, kChannels = 3, kPlane = kSide * kSide;
-constexpr uint64_t kMostRecords = 100'000;
+constexpr uint64_t kMaxRecords = 100'000;
 
 /// The labels before the pixels of a record, and how many classes each has.
 using LabelClasses = std::span<const int>;
@@ -32,8 +32,8 @@ uint64_t records_of(const InputFile& file, LabelClasses classes) {
           bytes);
   require(records > 0, ErrorCode::kBadFormat, where, "offset 0: expected records of {} bytes, got none",
           bytes);
-  require(records <= kMostRecords, ErrorCode::kBadFormat, where, "expected at most {} records, got {}",
-          kMostRecords, records);
+  require(records <= kMaxRecords, ErrorCode::kBadFormat, where, "expected at most {} records, got {}",
+          kMaxRecords, records);
   return records;
 }
 

@@ -25,14 +25,14 @@ class GrowingNpy {
  public:
   GrowingNpy(const std::filesystem::path& path, const TensorSpec& row) : path_(path), row_(row) {
     file_.open(path, std::ios::binary | std::ios::trunc);
-    write(npy_header(stacked_spec(kMostRows)));
+    write(npy_header(stacked_spec(kMaxRows)));
   }
   void append(const Tensor& row) {
     write({reinterpret_cast<const char*>(row.raw()), row.size_bytes()});
     ++rows_;
   }
   void finish() {
-    const std::string header = npy_header(stacked_spec(rows_), npy_header(stacked_spec(kMostRows)).size());
+    const std::string header = npy_header(stacked_spec(rows_), npy_header(stacked_spec(kMaxRows)).size());
     file_.seekp(0);
     write(header);
     file_.close();
@@ -43,7 +43,7 @@ class GrowingNpy {
   }
 
  private:
-  static constexpr int64_t kMostRows = INT64_MAX;  // its digits keep room for any number of rows
+  static constexpr int64_t kMaxRows = INT64_MAX;  // its digits keep room for any number of rows
 
   TensorSpec stacked_spec(int64_t rows) const {
     TensorSpec result{row_.dtype, Shape{rows}};

@@ -15,9 +15,9 @@
 namespace isochron::graph {
 namespace {
 
-constexpr int64_t kTimesLarger = 16;      // the readers of a group have at least this many times its elements
-constexpr size_t kMostComputedAgain = 8;  // instructions that are recomputed for each element
-constexpr size_t kMaxInputs = 24;         // of the group that it becomes a part of
+constexpr int64_t kTimesLarger = 16;     // the readers of a group have at least this many times its elements
+constexpr size_t kMaxComputedAgain = 8;  // instructions that are recomputed for each element
+constexpr size_t kMaxInputs = 24;        // of the group that it becomes a part of
 
 std::vector<Value*> inputs_of(const NodeProgram& group) {
   std::vector<Value*> read;
@@ -134,7 +134,7 @@ class Inliner {
   }
 
   bool small(const Node& node, const ElementProgram& program) const {
-    return !has_side_effect(node) && program.code.size() <= kMostComputedAgain && program.shape.elems() > 0 &&
+    return !has_side_effect(node) && program.code.size() <= kMaxComputedAgain && program.shape.elems() > 0 &&
            std::ranges::none_of(program.outputs, &ElementProgram::Output::reduced) &&
            std::ranges::none_of(node.outputs, [&](const Value* output) { return kept_.contains(output); });
   }

@@ -22,15 +22,15 @@ struct GroupLimits {
 };
 constexpr GroupLimits kChains = {24, 16, 8};
 constexpr GroupLimits kUpdates = {44, 32, 16};  // for few elements, when the launch cost dominates
-constexpr int64_t kMostUpdatedElems = 4096;     // computing these takes less time than a launch
-/// The most operands of a group that only adds, if it has more than kMostUpdatedElems elements. The terms of
+constexpr int64_t kMaxUpdatedElems = 4096;      // computing these takes less time than a launch
+/// The most operands of a group that only adds, if it has more than kMaxUpdatedElems elements. The terms of
 /// a long sum, such as the gradients of a weight that is used many times, would all be kept in memory until
 /// the last one is there.
-constexpr size_t kMostTerms = 4;
+constexpr size_t kMaxTerms = 4;
 /// The most groups that a search for a cycle visits before the join is given up. Without a limit, long
 /// unrolled loops take quadratic time: a value of the forward pass reaches nearly everything between itself
 /// and its reader in the backward pass.
-constexpr size_t kMostSearched = 2048;
+constexpr size_t kMaxSearched = 2048;
 
 /// Every node starts as a group of its own; a joined group has the number of its newest node.
 struct Group {
@@ -112,7 +112,7 @@ class Fuser {
   bool only_updates(size_t group, const std::unordered_set<const Value*>& updates) const {
     const std::vector<size_t>& members = groups_[group].members;
     const std::unordered_set<size_t> inside(members.begin(), members.end());
-    return groups_[group].shape.elems() <= kMostUpdatedElems && std::ranges::all_of(members, [&](size_t m) {
+    return groups_[group].shape.elems() <= kMaxUpdatedElems && std::ranges::all_of(members, [&](size_t m) {
              const Node& node = *nodes_[m];
              return node.op->fusion == FusionClass::kElementwise && !has_reader_outside(node, inside) &&
                     (!read_outside(node, inside) || updates.contains(node.outputs[0]));
@@ -136,7 +136,7 @@ class Fuser {
   bool fits(const std::vector<size_t>& members, const GroupLimits& limits) const {
     size_t instructions = 0;
     size_t outputs = 0;
-    bool sums = iteration_shape(*nodes_[members[0]]).elems() > kMostUpdatedElems;
+    bool sums = iteration_shape(*nodes_[members[0]]).elems() > kMaxUpdatedElems;
     std::unordered_set<const Value*> operands;
     const std::unordered_set<size_t> inside(members.begin(), members.end());
     for (size_t m : members) {
@@ -155,7 +155,7 @@ class Fuser {
     }
     return instructions <= limits.instructions && operands.size() <= limits.operands &&
            outputs <= limits.outputs && instructions + operands.size() <= kMaxProgramRegisters &&
-           !(sums && operands.size() > kMostTerms);
+           !(sums && operands.size() > kMaxTerms);
   }
 
   /// Moves results that a single later group reads into that group, where it can compute them from a value
@@ -251,7 +251,7 @@ class Fuser {
     return used_elsewhere(node) || has_reader_outside(node, inside);
   }
 
-  /// Whether there is, or may be after kMostSearched groups, a path through another group from the group
+  /// Whether there is, or may be after kMaxSearched groups, a path through another group from the group
   /// `low` to the group `high`, which has a higher rank. If there is none, reached_ then marks the groups
   /// that `low` reaches with ranks up to that of `high`.
   bool reaches_around(size_t low, size_t high) {
@@ -259,7 +259,7 @@ class Fuser {
     std::vector<size_t> stack{low};
     size_t searched = 0;
     while (!stack.empty()) {
-      if (++searched > kMostSearched) return true;
+      if (++searched > kMaxSearched) return true;
       const size_t group = stack.back();
       stack.pop_back();
       for (size_t m : groups_[group].members) {

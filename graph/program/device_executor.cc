@@ -40,7 +40,7 @@ void DeviceExecutor::run(Program& program) {
   if (one_by_one_) return enqueue(program, gpu_->stream());
   if (trial_) end_trial(program);
   const bool copied =
-      replay_->recordings() >= kMostRecordings && replay_->find(program.inputs) == cuda::GraphExec::kNone;
+      replay_->recordings() >= kMaxRecordings && replay_->find(program.inputs) == cuda::GraphExec::kNone;
   if (copied) copy_inputs(program);
   const Recorded found = recorded(program, copied ? copied_ : program.inputs);
   cuda::Context& context = gpu_->context();

@@ -22,7 +22,7 @@ class DeviceExecutor final : public Executor {
   /// The most sets of input addresses that are recorded: the two slots of a ring
   /// (memory/cuda/transfer_ring.h) and four of the program's own. Inputs at other addresses are copied to
   /// memory of this executor, and one more recording is made for that memory.
-  static constexpr size_t kMostRecordings = 6;
+  static constexpr size_t kMaxRecordings = 6;
 
   /// `module` holds the program's kernels. It is null for a sub-program within a kernel of another program:
   /// such a program is enqueued in the outer program's stream and never run by itself. `one_by_one`: each

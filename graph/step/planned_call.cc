@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "isochron/core/cuda/library_call.h"
+#include "isochron/core/cuda/library_algorithm.h"
 #include "isochron/graph/capture/apply.h"
 #include "isochron/memory/cuda/gpu.h"
 

@@ -7,7 +7,7 @@
 
 namespace isochron {
 
-void AllocatorStats::take(size_t requested, size_t block) {
+void AllocatorStats::on_allocate(size_t requested, size_t block) {
   in_use_bytes += block;
   requested_bytes += requested;
   peak_in_use_bytes = std::max(peak_in_use_bytes, in_use_bytes);
@@ -15,7 +15,7 @@ void AllocatorStats::take(size_t requested, size_t block) {
   ++total_allocations;
 }
 
-void AllocatorStats::give(size_t requested, size_t block) {
+void AllocatorStats::on_free(size_t requested, size_t block) {
   in_use_bytes -= block;
   requested_bytes -= requested;
   --live_allocations;

@@ -31,9 +31,9 @@ struct AllocatorStats {
   int64_t retries = 0;             // times the system refused, or gave only after free memory was given back
 
   /// Counts one more live allocation of `requested` bytes in a block of `block` bytes.
-  void take(size_t requested, size_t block);
+  void on_allocate(size_t requested, size_t block);
   /// Counts one live allocation less.
-  void give(size_t requested, size_t block);
+  void on_free(size_t requested, size_t block);
   /// Counts one more retry, also in Counter::kMemoryRetries.
   void retry();
   /// 1 - largest_free / free: 0 if all free memory is one block, near 1 if it is in many small pieces.

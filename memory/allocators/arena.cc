@@ -32,7 +32,7 @@ void* ArenaAllocator::allocate(size_t bytes, std::string_view tag) {
     std::lock_guard lock(lock_);
     if (block != 0 && block <= capacity_bytes_ - stats_.in_use_bytes) {
       std::byte* result = base_ + stats_.in_use_bytes;
-      stats_.take(bytes, block);
+      stats_.on_allocate(bytes, block);
       count(Counter::kBytesInUse, static_cast<int64_t>(block));
       return result;
     }
@@ -42,7 +42,7 @@ void* ArenaAllocator::allocate(size_t bytes, std::string_view tag) {
 
 void ArenaAllocator::deallocate(void*, size_t bytes) noexcept {
   std::lock_guard lock(lock_);
-  stats_.give(bytes, 0);  // its block is freed with all others
+  stats_.on_free(bytes, 0);  // its block is freed with all others
 }
 
 void ArenaAllocator::reset() {

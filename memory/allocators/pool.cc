@@ -120,7 +120,7 @@ void* PoolAllocator::hand_out(Block* block, size_t bytes, std::string_view tag) 
   block->requested_bytes = bytes;
   block->tag_length = static_cast<uint8_t>(std::min(tag.size(), sizeof(block->tag)));
   std::memcpy(block->tag, tag.data(), block->tag_length);
-  stats_.take(bytes, block->bytes);
+  stats_.on_allocate(bytes, block->bytes);
   count(Counter::kBytesInUse, static_cast<int64_t>(block->bytes));
   note_made(Made::kAllocation, bytes, tag);
   ASAN_UNPOISON_MEMORY_REGION(block->data(), bytes);
@@ -132,7 +132,7 @@ void PoolAllocator::deallocate(void* pointer, size_t bytes) noexcept {
   std::lock_guard lock(lock_);
   assert(block->state == Block::State::kUsed && block->requested_bytes == bytes);
   ASAN_POISON_MEMORY_REGION(block->data(), block->bytes - kHeaderBytes);
-  stats_.give(bytes, block->bytes);
+  stats_.on_free(bytes, block->bytes);
   count(Counter::kBytesInUse, -static_cast<int64_t>(block->bytes));
   if (block->bytes <= kCachedLimitBytes) {
     block->state = Block::State::kCached;

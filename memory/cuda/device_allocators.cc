@@ -20,11 +20,11 @@ size_t block_bytes(size_t bytes) {
 }
 
 void note_taken(AllocatorStats& stats, size_t bytes, size_t block) {
-  stats.take(bytes, block);
+  stats.on_allocate(bytes, block);
   count(Counter::kDeviceBytesInUse, static_cast<int64_t>(block));
 }
 void note_given(AllocatorStats& stats, size_t bytes, size_t block) {
-  stats.give(bytes, block);
+  stats.on_free(bytes, block);
   count(Counter::kDeviceBytesInUse, -static_cast<int64_t>(block));
 }
 
@@ -189,7 +189,7 @@ void* DirectDeviceAllocator::allocate(size_t bytes, std::string_view tag) {
   const size_t block = block_bytes(bytes);
   DevicePtr address = 0;
   try {
-    if (block > 0) address = take(block);
+    if (block > 0) address = allocate_block(block);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kOutOfMemory) throw;
   }
@@ -203,7 +203,7 @@ void* DirectDeviceAllocator::allocate(size_t bytes, std::string_view tag) {
 void DirectDeviceAllocator::deallocate(void* pointer, size_t bytes) noexcept {
   const size_t block = block_bytes(bytes);
   try {
-    give(address_of(pointer));
+    free_block(address_of(pointer));
   } catch (const Error&) {  // the device is lost, and its memory with it
   }
   std::lock_guard lock(mutex_);
@@ -211,7 +211,7 @@ void DirectDeviceAllocator::deallocate(void* pointer, size_t bytes) noexcept {
   count(Counter::kDeviceBytesReserved, -static_cast<int64_t>(block));
 }
 
-DevicePtr NaiveDeviceAllocator::take(size_t bytes) {
+DevicePtr NaiveDeviceAllocator::allocate_block(size_t bytes) {
   const DevicePtr taken = context_->allocate(bytes);
   count(Counter::kSystemAllocations, 1);
   return taken;

@@ -79,8 +79,8 @@ class DirectDeviceAllocator : public Allocator {
 
  protected:
   explicit DirectDeviceAllocator(std::shared_ptr<Context> context) : context_(std::move(context)) {}
-  virtual DevicePtr take(size_t bytes) = 0;
-  virtual void give(DevicePtr pointer) = 0;
+  virtual DevicePtr allocate_block(size_t bytes) = 0;
+  virtual void free_block(DevicePtr pointer) = 0;
 
   const std::shared_ptr<Context> context_;
 
@@ -96,8 +96,8 @@ class NaiveDeviceAllocator final : public DirectDeviceAllocator {
       : DirectDeviceAllocator(std::move(context)) {}
 
  private:
-  DevicePtr take(size_t bytes) override;
-  void give(DevicePtr pointer) override { context_->free(pointer); }
+  DevicePtr allocate_block(size_t bytes) override;
+  void free_block(DevicePtr pointer) override { context_->free(pointer); }
 };
 
 /// The driver's own pool, ordered by `stream`.
@@ -111,8 +111,8 @@ class AsyncDeviceAllocator final : public DirectDeviceAllocator {
   AllocatorStats stats() const override;
 
  private:
-  DevicePtr take(size_t bytes) override { return context_->allocate_async(bytes, stream_); }
-  void give(DevicePtr pointer) override { context_->free_async(pointer, stream_); }
+  DevicePtr allocate_block(size_t bytes) override { return context_->allocate_async(bytes, stream_); }
+  void free_block(DevicePtr pointer) override { context_->free_async(pointer, stream_); }
 
   const Stream stream_;
 };

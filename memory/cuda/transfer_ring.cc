@@ -13,7 +13,7 @@ namespace {
 
 /// For smaller parts, copying through the slot's memory costs the thread no more than enqueuing one more
 /// copy.
-constexpr size_t kLeastDirectBytes = size_t{64} << 10;
+constexpr size_t kMinDirectBytes = size_t{64} << 10;
 
 std::vector<size_t> offsets_of(std::span<const size_t> part_bytes) {
   std::vector<size_t> offsets(1, 0);
@@ -100,7 +100,7 @@ std::span<std::byte* const> TransferRing::begin(std::span<const std::byte* const
 /// The block of a part that is worth a separate copy; otherwise null.
 PinnedBlock* TransferRing::block_of(const std::byte* part, size_t index) const {
   const size_t bytes = part_bytes_[index];
-  return part == nullptr || bytes < kLeastDirectBytes ? nullptr : PinnedBlock::holding(part, bytes, *gpu_);
+  return part == nullptr || bytes < kMinDirectBytes ? nullptr : PinnedBlock::holding(part, bytes, *gpu_);
 }
 
 size_t TransferRing::copy_from_block(const std::byte* part, size_t index, const Slot& slot) {

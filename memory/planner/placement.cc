@@ -193,7 +193,7 @@ namespace {
 class GapHeap {
  public:
   explicit GapHeap(int64_t end) : end_(end) {}
-  int64_t take(int64_t size) {
+  int64_t allocate(int64_t size) {
     const auto tightest = by_size_.lower_bound({size, 0});
     if (tightest != by_size_.end()) {
       const auto [gap, offset] = *tightest;
@@ -213,7 +213,7 @@ class GapHeap {
     end_ = offset + size;
     return offset;
   }
-  void give(int64_t offset, int64_t size) {
+  void free(int64_t offset, int64_t size) {
     const auto after = by_offset_.lower_bound(offset);
     if (after != by_offset_.begin()) {
       const auto [before_offset, before_size] = *std::prev(after);
@@ -267,9 +267,9 @@ int64_t sweep(const PlacementProblem& problem, int32_t from, bool backwards, int
   size_t next_stop = 0;
   for (int32_t index : starts) {
     for (; stop(stops[next_stop]) <= start(index); ++next_stop) {
-      heap.give(offsets[stops[next_stop]], problem.items[stops[next_stop]].size);
+      heap.free(offsets[stops[next_stop]], problem.items[stops[next_stop]].size);
     }
-    offsets[index] = heap.take(problem.items[index].size);
+    offsets[index] = heap.allocate(problem.items[index].size);
   }
   return heap.end();
 }

@@ -16,9 +16,9 @@ using internal::StepBudget;
 
 constexpr int64_t kBaseSteps = 20'000'000;
 constexpr int64_t kStepsPerBuffer = 15'000;
-constexpr int64_t kMostSteps = 1'200'000'000;
+constexpr int64_t kMaxSteps = 1'200'000'000;
 constexpr int64_t kEjectionStepsPerBuffer = 2'000'000;
-constexpr int64_t kMostEjectionSteps = 700'000'000;
+constexpr int64_t kMaxEjectionSteps = 700'000'000;
 
 /// A problem, and the requests that its items came from.
 struct Group {
@@ -119,8 +119,8 @@ void place_groups(const std::vector<Group>& groups, const PlannerOptions& option
   int64_t items_left = 0;
   for (const Group& group : groups) items_left += static_cast<int64_t>(group.requests.size());
   // The steps for ejection, and the steps for all other methods.
-  int64_t steps_left = std::min(kMostSteps, kBaseSteps + kStepsPerBuffer * items_left);
-  int64_t ejection_left = std::min(kMostEjectionSteps, kEjectionStepsPerBuffer * items_left);
+  int64_t steps_left = std::min(kMaxSteps, kBaseSteps + kStepsPerBuffer * items_left);
+  int64_t ejection_left = std::min(kMaxEjectionSteps, kEjectionStepsPerBuffer * items_left);
   if (options.step_budget >= 0) {
     steps_left = std::min(steps_left, options.step_budget);
     ejection_left = options.step_budget - steps_left;

@@ -55,10 +55,10 @@ void TemporalBlock::members(Members& list) {
 
 TemporalConvolutionForecaster::TemporalConvolutionForecaster(const TemporalConvolutionOptions& options)
     : out_(options.outputs) {
-  constexpr int64_t kMostBlocks = 24;
-  require(options.filters >= 1 && options.window >= 1 && options.blocks >= 1 && options.blocks <= kMostBlocks,
+  constexpr int64_t kMaxBlocks = 24;
+  require(options.filters >= 1 && options.window >= 1 && options.blocks >= 1 && options.blocks <= kMaxBlocks,
           ErrorCode::kInvalidArgument, "temporal_convolution_forecaster",
-          "filters, window and blocks must be >= 1, and blocks at most {}; got {}, {} and {}", kMostBlocks,
+          "filters, window and blocks must be >= 1, and blocks at most {}; got {}, {} and {}", kMaxBlocks,
           options.filters, options.window, options.blocks);
   for (int64_t i = 0; i < options.blocks; ++i) {
     blocks_.push_back(std::make_unique<TemporalBlock>(options, int64_t{1} << i, i == 0));

@@ -126,7 +126,7 @@ Module& Module::operator=(Module&& other) noexcept {
   path_ = std::move(other.path_);
   members_named_ = other.members_named_;
   moved_ = true;
-  left_ = std::exchange(other.left_, true);
+  moved_from_ = std::exchange(other.moved_from_, true);
   checked_unlisted_ = other.checked_unlisted_;
   called_unnamed_in_ = other.called_unnamed_in_;
   trainable_ = other.trainable_;
@@ -234,7 +234,8 @@ Tensor Module::forward(std::span<const Tensor> inputs) {
 }
 
 void Module::require_here() const {
-  require(!left_, ErrorCode::kInvalidArgument, kind(), "it was moved from; use the one that it was moved to");
+  require(!moved_from_, ErrorCode::kInvalidArgument, kind(),
+          "it was moved from; use the one that it was moved to");
 }
 
 Tensor Module::operator()(std::span<const Tensor> inputs) {

@@ -207,7 +207,7 @@ class Module {
   bool members_named_ = false;
   bool checked_unlisted_ = false;
   bool moved_ = false;              // since it got its name
-  bool left_ = false;               // it was moved from, and nothing has been moved to it since
+  bool moved_from_ = false;         // it was moved from, and nothing has been moved to it since
   uint64_t called_unnamed_in_ = 0;  // the last capture (its serial) that called it while it had no name
   graph::Setting trainable_{1};
 };

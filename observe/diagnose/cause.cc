@@ -451,7 +451,7 @@ constexpr std::string_view kMemorySeries[] = {"rss_bytes",    "bytes_in_use", "b
                                               "live_tensors", "tape_entries", "graph_nodes"};
 
 /// The minimum length of a run for rates and shares: a shorter run is mostly its own beginning.
-constexpr double kLeastIterations = 64, kLeastSeconds = 0.3;
+constexpr double kMinIterations = 64, kMinSeconds = 0.3;
 
 unsigned symptoms_of(const Evidence& evidence) {
   unsigned symptoms = kAlways;
@@ -462,8 +462,8 @@ unsigned symptoms_of(const Evidence& evidence) {
     if (rises && evidence.holds(fmt::format("{}.growing", series))) symptoms |= kMemoryGrows;
   }
   if (evidence.holds("disk_bytes.growing")) symptoms |= kDiskGrows;
-  const bool long_enough = evidence.get("run.iterations").value_or(kLeastIterations) >= kLeastIterations &&
-                           evidence.get("run.seconds").value_or(kLeastSeconds) >= kLeastSeconds;
+  const bool long_enough = evidence.get("run.iterations").value_or(kMinIterations) >= kMinIterations &&
+                           evidence.get("run.seconds").value_or(kMinSeconds) >= kMinSeconds;
   if (long_enough && evidence.get("time.slower").value_or(kSlowFactor) >= kSlowFactor) symptoms |= kSlow;
   return symptoms;
 }

@@ -8,7 +8,7 @@
 namespace isochron::observe {
 namespace {
 
-constexpr double kMostShare = 0.005;
+constexpr double kMaxShare = 0.005;
 
 int64_t ns_of(double seconds) { return std::llround(seconds * 1e9); }
 
@@ -30,7 +30,7 @@ std::optional<RunReport> DriftAlarm::look() {
   RunReport report = make_report(recorder_, "run", options);
   const auto elapsed_ns = static_cast<double>(recorder_.totals().elapsed_ns);
   const auto cost_ns = static_cast<double>(recorder_.options().clock() - began_ns);
-  next_ns_ = std::llround(std::max(options_.growth * elapsed_ns, elapsed_ns + cost_ns / kMostShare));
+  next_ns_ = std::llround(std::max(options_.growth * elapsed_ns, elapsed_ns + cost_ns / kMaxShare));
   const bool grown = report.time.kind == Flatness::kGrowing;
   raised_ = grown && grown_;
   grown_ = grown;

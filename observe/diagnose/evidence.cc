@@ -19,10 +19,10 @@ namespace {
 
 /// If a run is too short for a verdict, a level grows if at least this share of the seven steps between
 /// eighths of the run go up, if it ends at more than kPlainly times its beginning, and if less than
-/// kMostInJumps of its gain came in jumps.
+/// kMaxInJumps of its gain came in jumps.
 constexpr double kSteadily = 6.0 / 7;
 constexpr double kPlainly = 1.2;
-constexpr double kMostInJumps = 0.75;
+constexpr double kMaxInJumps = 0.75;
 
 std::string joined(std::string_view head, std::string_view tail) { return fmt::format("{}.{}", head, tail); }
 
@@ -151,7 +151,7 @@ std::vector<double> evenly_read(const RunReport& report, const SeriesReport& ser
 /// smaller than an eighth of the largest are ignored. 0 if the newest jump is so long ago that a list that
 /// still grows would have been full again.
 int doublings(std::span<const double> values) {
-  constexpr double kJump = 16384, kBeside = 8, kLeast = 1.1, kMost = 2.7, kStillGrows = 0.4;
+  constexpr double kJump = 16384, kBeside = 8, kMin = 1.1, kMax = 2.7, kStillGrows = 0.4;
   double largest = 0;
   for (size_t i = 1; i < values.size(); ++i) largest = std::max(largest, std::abs(values[i] - values[i - 1]));
   std::vector<double> jumps;
@@ -165,7 +165,7 @@ int doublings(std::span<const double> values) {
   if (static_cast<double>(newest) < kStillGrows * static_cast<double>(values.size())) return 0;
   int count = 0;
   for (size_t i = jumps.size(); i-- > 1; ++count) {
-    if (jumps[i - 1] <= 0 || jumps[i] < kLeast * jumps[i - 1] || jumps[i] > kMost * jumps[i - 1]) break;
+    if (jumps[i - 1] <= 0 || jumps[i] < kMin * jumps[i - 1] || jumps[i] > kMax * jumps[i - 1]) break;
   }
   return count == 0 ? 0 : count + 1;
 }
@@ -242,9 +242,9 @@ struct Beginning {
 /// wouldn't show waits for a full queue that are concentrated in few iterations. Returns nullopt if the two
 /// halves of the rest differ by half or more, since then the beginning isn't the exception.
 std::optional<Beginning> quick_beginning(std::span<const Window> windows) {
-  constexpr size_t kLeastWindows = 16;
+  constexpr size_t kMinWindows = 16;
   constexpr double kLevel = 1.5;
-  if (windows.size() < kLeastWindows) return std::nullopt;
+  if (windows.size() < kMinWindows) return std::nullopt;
   std::vector<double> means;
   for (const Window& window : windows) means.push_back(window.mean_ns());
   const std::span<const double> all(means);
@@ -421,7 +421,7 @@ void add_series(RunReport& report, const SeriesReport& series, double seconds) {
   if (levels) evidence.set(joined(series.name, "gained"), levels->back() - levels->front());
   // A run that is too short for a verdict may still show clear growth.
   const bool plain = series.verdict->kind == Flatness::kInconclusive && steadily >= kSteadily &&
-                     jumps < kMostInJumps && series.last > kPlainly * std::max(1.0, series.first);
+                     jumps < kMaxInJumps && series.last > kPlainly * std::max(1.0, series.first);
   const bool series_grows = series.verdict->kind == Flatness::kGrowing || plain;
   evidence.set(joined(series.name, "growing"), series_grows);
   if (report.time.kind == Flatness::kGrowing && series_grows)
@@ -475,8 +475,8 @@ void add_evidence(const Recorder& recorder, Evidence& evidence) {
     const double share = all > 0 ? static_cast<double>(input) / static_cast<double>(all) : 0;
     // A batch that is created in one phase and freed in another isn't a gain; then the phases' gains nearly
     // cancel and the share is large.
-    constexpr double kMostOfGain = 2.5;
-    evidence.set("gained_bytes.input_share", share > kMostOfGain ? 0 : share);
+    constexpr double kMaxOfGain = 2.5;
+    evidence.set("gained_bytes.input_share", share > kMaxOfGain ? 0 : share);
   }
   const RunTotals& totals = recorder.totals();
   const auto usual_ns = static_cast<double>(totals.total_ns - totals.spike_excess_ns);
@@ -541,7 +541,7 @@ void add_evidence(RunReport& report) {
 
 void name_causes(RunReport& report) {
   // Below this, the effect isn't worth reporting. Saving occupies a core for a while, even in the background.
-  constexpr double kLeastShare = 0.02, kLeastShareOfSaving = 0.05, kLeastSeconds = 0.3;
+  constexpr double kMinShare = 0.02, kMinShareOfSaving = 0.05, kMinSeconds = 0.3;
   report.causes = attribute(report.evidence);
   for (Cause& cause : report.causes) {
     if (report.ranks && cause.name == kStragglingRank)
@@ -556,8 +556,8 @@ void name_causes(RunReport& report) {
     cause.consequences.push_back(std::move(name));
     return;
   }
-  const double least_share = spikes.label == kSavedBesideLabel ? kLeastShareOfSaving : kLeastShare;
-  if (owners_share(spikes) < least_share || report.seconds < kLeastSeconds) return;
+  const double least_share = spikes.label == kSavedBesideLabel ? kMinShareOfSaving : kMinShare;
+  if (owners_share(spikes) < least_share || report.seconds < kMinSeconds) return;
   report.causes.push_back(
       {std::move(name),
        work == SpikeWork::kTookMemory ? "keep free memory for the next step, or reserve it before the loop"

@@ -163,9 +163,9 @@ std::vector<SeriesReport> judge_series(const RunData& data) {
 /// The usual gap between events, if nearly all gaps are about equal. `find_period` requires an exact period,
 /// but a pool's chunk, for example, may last for 404 or 405 iterations. nullopt for fewer than six events.
 std::optional<Period> nearly_even(std::span<const int64_t> iterations) {
-  constexpr size_t kLeast = 6;
+  constexpr size_t kMin = 6;
   constexpr double kShortest = 50, kTolerance = 0.02, kShare = 0.8;
-  if (iterations.size() < kLeast) return std::nullopt;
+  if (iterations.size() < kMin) return std::nullopt;
   std::vector<double> gaps;
   for (size_t i = 1; i < iterations.size(); ++i)
     gaps.push_back(static_cast<double>(iterations[i] - iterations[i - 1]));
@@ -212,8 +212,8 @@ SpikeReport summarize_spikes(const RunData& data) {
   own(*costliest);
   if (report.period || !report.label.empty()) return report;
   // Random interruptions may cost more than periodic work of the program, but have no name.
-  constexpr double kLeastPart = 0.25;
-  double most = kLeastPart * costliest->second.excess_ns;
+  constexpr double kMinPart = 0.25;
+  double most = kMinPart * costliest->second.excess_ns;
   for (const auto& group : groups) {
     if (group.first.second.empty() || group.second.excess_ns < most) continue;
     if (!find_period(group.second.iterations)) continue;

@@ -23,7 +23,7 @@ std::vector<SpikeRecord> records_of(const std::vector<Spike>& spikes) {
 thread_local int64_t t_simulated_ns = 0;
 // If the durations are so short that more iterations than this would have to be summed, their unit is
 // probably wrong.
-constexpr double kMostTogether = 1e9;
+constexpr double kMaxTogether = 1e9;
 
 }  // namespace
 
@@ -70,11 +70,11 @@ RunData run_data(std::span<const double> durations_ns, std::string name, int64_t
   require(warmup >= 0 && warmup < count, ErrorCode::kInvalidArgument, name,
           "of {} iterations, {} are warm-up; at least one must remain", count, warmup);
   const double typical = median(durations_ns.subspan(static_cast<size_t>(warmup)));
-  if (typical < kLeastDurationNs) {
-    const double together = std::pow(10, std::ceil(std::log10(kLeastDurationNs / typical)));
+  if (typical < kMinDurationNs) {
+    const double together = std::pow(10, std::ceil(std::log10(kMinDurationNs / typical)));
     fail(ErrorCode::kInvalidArgument, name,
          "iterations of {:.3g} ns are too short to judge, because times are stored in whole ns; {}", typical,
-         together <= kMostTogether
+         together <= kMaxTogether
              ? fmt::format("give the total time of every {:.0f} iterations instead", together)
              : std::string("is the unit of the times right?"));
   }

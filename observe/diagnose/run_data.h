@@ -68,8 +68,8 @@ RunData run_data(const Recorder& recorder, std::string name, ReportOptions optio
 
 /// The run of another program, given by its iterations' durations in ns, in order, without the first
 /// `warmup`. Throws kInvalidArgument if none remains, if a duration is not in (0, 2^62], or if their median
-/// is below kLeastDurationNs: rounding to whole ns would then hide the changes that a verdict looks for.
-inline constexpr double kLeastDurationNs = 50;
+/// is below kMinDurationNs: rounding to whole ns would then hide the changes that a verdict looks for.
+inline constexpr double kMinDurationNs = 50;
 RunData run_data(std::span<const double> durations_ns, std::string name, int64_t warmup = 0,
                  ReportOptions options = {});
 

@@ -13,16 +13,16 @@ namespace isochron::observe {
 namespace {
 
 /// A rank counts as slow in a window if the others wait for it for more than this share of the time.
-constexpr double kLeastExcess = 0.05;
+constexpr double kMinExcess = 0.05;
 /// A rank counts as slow if it waits for cores for at least this share of the time more than the other ranks.
 /// On one machine, identical ranks differed by up to 0.13; a busy program on the core of one rank made it
 /// 0.84.
-constexpr double kLeastCoreWait = 0.25;
+constexpr double kMinCoreWait = 0.25;
 constexpr double kWorthTelling = 0.1;  // a reason is mentioned if it explains at least this share
 /// A rank's link counts as slow if its messages take this many times as long as others', and longer by at
-/// least kLeastLinkExcessNs.
+/// least kMinLinkExcessNs.
 constexpr double kSlowLink = 2;
-constexpr double kLeastLinkExcessNs = 300'000;
+constexpr double kMinLinkExcessNs = 300'000;
 
 /// Merges neighboring windows until at most kParts remain. A program that shares a rank's core runs for
 /// milliseconds at a time, so it affects one update but not the next.
@@ -69,7 +69,7 @@ Straggler judged(std::span<const RankWindow> windows, size_t rank) {
   }
   result.share = median(shares);
   result.slower = median(ratios);
-  const auto slow = std::ranges::count_if(shares, [](double share) { return share > kLeastExcess; });
+  const auto slow = std::ranges::count_if(shares, [](double share) { return share > kMinExcess; });
   result.steady = static_cast<double>(slow) / static_cast<double>(shares.size());
   return result;
 }
@@ -114,7 +114,7 @@ void look_at_cores(Straggler& straggler, const RankData& data) {
       total(data.windows, &RankWindow::longest_ns) + total(data.windows, &RankWindow::communication_ns);
   for (size_t rank = 0; rank < data.ranks.size(); ++rank) {
     const double share = more_of(data, rank, &RankDescription::waited_ns) / std::max(1.0, time);
-    if (share < kLeastCoreWait || share <= straggler.share) continue;
+    if (share < kMinCoreWait || share <= straggler.share) continue;
     // The system counts the time that a quota takes as part of these waits.
     const double throttled =
         std::clamp(more_of(data, rank, &RankDescription::throttled_ns) / (share * time), 0.0, 1.0);
@@ -139,7 +139,7 @@ void look_at_links(Straggler& straggler, const RankData& data) {
   for (size_t rank = 0; rank < data.ranks.size(); ++rank) {
     const double others = std::max(1.0, median_of_others(rank, data.ranks.size(), message_ns));
     const double slower = message_ns(rank) / others;
-    if (slower < kSlowLink || message_ns(rank) - others < kLeastLinkExcessNs) continue;
+    if (slower < kSlowLink || message_ns(rank) - others < kMinLinkExcessNs) continue;
     const double share = communication_ns / std::max(1.0, time) * (1 - 1 / slower);
     if (share <= straggler.share) continue;
     straggler = {.rank = static_cast<int>(rank), .share = share, .steady = 1, .link_slower = slower};
@@ -152,7 +152,7 @@ std::optional<Straggler> find_straggler(const RankData& data, bool late) {
   const std::span<const RankWindow> all(data.windows);
   const std::vector<RankWindow> windows = in_parts(late ? all.last(all.size() / 4) : all);
   const auto updates = static_cast<int64_t>(total(windows, &RankWindow::updates));
-  if (windows.size() < kLeastWindows || updates < kLeastUpdates) return std::nullopt;
+  if (windows.size() < kMinWindows || updates < kMinUpdates) return std::nullopt;
   Straggler slowest;
   for (size_t rank = 0; rank < data.ranks.size(); ++rank) {
     const Straggler one = judged(windows, rank);

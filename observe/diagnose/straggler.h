@@ -28,10 +28,10 @@ struct Straggler {
 };
 
 /// Judges the whole run or, if `late`, its last quarter. Returns nullopt if there are fewer than
-/// kLeastUpdates updates or kLeastWindows windows.
+/// kMinUpdates updates or kMinWindows windows.
 std::optional<Straggler> find_straggler(const RankData& data, bool late);
-inline constexpr int64_t kLeastUpdates = 64;
-inline constexpr size_t kLeastWindows = 8;
+inline constexpr int64_t kMinUpdates = 64;
+inline constexpr size_t kMinWindows = 8;
 
 /// Sets straggler.* (cause.h). `growing`: the run's time grows; then its last quarter is judged as well.
 void add_evidence(const RankData& data, bool growing, Evidence& evidence);

@@ -290,9 +290,9 @@ Plot spike_plot(const RunReport& report) {
     }
   }
   if (by_owner.empty() || report.iterations < 2) return plot;
-  constexpr size_t kMostOwners = 5;  // in a plot; the last one is "others"
+  constexpr size_t kMaxOwners = 5;  // in a plot; the last one is "others"
   Spikes others;
-  while (by_owner.size() + (others.empty() ? 0 : 1) > kMostOwners) {
+  while (by_owner.size() + (others.empty() ? 0 : 1) > kMaxOwners) {
     const auto least =
         std::ranges::min_element(by_owner, {}, [](auto& owner) { return owner.second.size(); });
     others.merge(least->second);

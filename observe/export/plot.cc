@@ -18,7 +18,7 @@ namespace {
 constexpr double kText = 12, kTitle = 14, kTitleLine = 18;  // heights
 /// Widths relative to the text height: of an average character, and of a digit in the widest common font.
 constexpr double kCharacter = 0.58, kDigit = 0.65;
-constexpr double kLeastArea = 0.5;  // of the height, for the plot itself
+constexpr double kMinArea = 0.5;  // of the height, for the plot itself
 constexpr double kLegendLine = 18, kSwatch = 18, kGap = 6;
 /// Contrast of at least 3:1 against white and against nearly black.
 constexpr std::array<const char*, 6> kColors = {"#3987e5", "#d9730d", "#2a9d5c",
@@ -87,15 +87,15 @@ void widen(Axis& axis, double margin) {
     range = {range.low - half, range.high + half};
     return;
   }
-  constexpr double kMost = std::numeric_limits<double>::max();
+  constexpr double kMax = std::numeric_limits<double>::max();
   const double more = half * (2 * margin);
-  range = {std::max(range.low - more, -kMost), std::min(range.high + more, kMost)};
+  range = {std::max(range.low - more, -kMax), std::min(range.high + more, kMax)};
 }
 
 /// "1M" for a whole number of millions, else at most six digits.
 std::string short_text(double value) {
-  constexpr double kMillion = 1e6, kMost = 1e9;
-  const bool millions = value >= kMillion && value < kMost && std::fmod(value, kMillion) == 0;
+  constexpr double kMillion = 1e6, kMax = 1e9;
+  const bool millions = value >= kMillion && value < kMax && std::fmod(value, kMillion) == 0;
   return millions ? fmt::format("{:g}M", value / kMillion) : fmt::format("{:.6g}", value);
 }
 
@@ -216,7 +216,7 @@ class Drawing {
     top = lay_out_legend(top) + (plot_.y_label.empty() ? 0 : kText + kGap) + kGap;
     const double bottom = (plot_.x_label.empty() ? 1.5 : 3) * kText + kGap;
     y_.end = top;
-    y_.begin = std::max(size_.height - bottom, top + kLeastArea * size_.height);
+    y_.begin = std::max(size_.height - bottom, top + kMinArea * size_.height);
     size_.height = y_.begin + bottom;
     set_ticks(y_, static_cast<int>((y_.begin - y_.end) / (3 * kText)));
     double widest = 0;

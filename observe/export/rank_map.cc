@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr size_t kMostRanks = size_t{1} << 20;
+constexpr size_t kMaxRanks = size_t{1} << 20;
 constexpr size_t kShownRanks = 16;  // in tables
 constexpr size_t kMappedRanks = 64;
 
@@ -132,7 +132,7 @@ RankData ranks_of(const Json& json) {
                           one.contains("received_in_ns") ? whole(one, "received_in_ns", -1) : -1});
   }
   const size_t ranks = data.ranks.size();
-  expect(ranks > 1 && ranks <= kMostRanks, fmt::format("'ranks' has {} entries", ranks));
+  expect(ranks > 1 && ranks <= kMaxRanks, fmt::format("'ranks' has {} entries", ranks));
   const int64_t own = whole(json, "own");
   expect(own < static_cast<int64_t>(ranks), fmt::format("'own' is {} of {} ranks", own, ranks));
   data.own = static_cast<int>(own);

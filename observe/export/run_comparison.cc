@@ -16,17 +16,17 @@
 namespace isochron::observe {
 namespace {
 
-constexpr size_t kLeastWindows = 16;
+constexpr size_t kMinWindows = 16;
 
 /// The main class's windows after warm-up.
 std::vector<Window> judged_windows(const RunReport& report) {
   std::vector<Window> windows = main_windows(report);
   const auto warmup = std::min<size_t>(windows.size(), static_cast<size_t>(report.time.warmup_windows));
-  if (windows.size() - warmup >= kLeastWindows)
+  if (windows.size() - warmup >= kMinWindows)
     windows.erase(windows.begin(), windows.begin() + static_cast<int64_t>(warmup));
-  require(windows.size() >= kLeastWindows, ErrorCode::kInvalidArgument, report.name,
+  require(windows.size() >= kMinWindows, ErrorCode::kInvalidArgument, report.name,
           "has {} windows; a comparison needs {}, that is, {} iterations of one kind", windows.size(),
-          kLeastWindows, kLeastWindows);
+          kMinWindows, kMinWindows);
   return windows;
 }
 
@@ -50,7 +50,7 @@ struct RunLevels {
 };
 
 RunLevels levels_of(const RunReport& report) {
-  constexpr double kMostWaited = 0.95;
+  constexpr double kMaxWaited = 0.95;
   const std::vector<Window> windows = judged_windows(report);
   RunLevels levels{level_of(window_medians(windows)), level_of(window_means(windows)), {}};
   if (const std::vector<double> typical = window_reference_typical(windows); !typical.empty())
@@ -60,7 +60,7 @@ RunLevels levels_of(const RunReport& report) {
     waited += window.mean_waited_ns() * static_cast<double>(window.iterations);
     total += static_cast<double>(window.total_ns);
   }
-  if (total > 0) levels.waited = std::min(waited / total, kMostWaited);
+  if (total > 0) levels.waited = std::min(waited / total, kMaxWaited);
   return levels;
 }
 

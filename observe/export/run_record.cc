@@ -16,7 +16,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kFormat = "isochron run 1";
-constexpr size_t kMostBytes = size_t{256} << 20;
+constexpr size_t kMaxBytes = size_t{256} << 20;
 constexpr std::string_view kStyles[] = {"result", "text", "small", "code"};
 
 // --- what is written ---
@@ -353,7 +353,7 @@ std::vector<TurnPair> turns_of(const Json& json, const char* name) {
     pairs.push_back({{static_cast<int64_t>(numbers[0]), numbers[1], numbers[2]},
                      {static_cast<int64_t>(numbers[3]), numbers[4], numbers[5]}});
   }
-  expect(pairs.size() <= TwinTurns::kMostPairs, fmt::format("more than {} turns", TwinTurns::kMostPairs));
+  expect(pairs.size() <= TwinTurns::kMaxPairs, fmt::format("more than {} turns", TwinTurns::kMaxPairs));
   return pairs;
 }
 
@@ -590,7 +590,7 @@ RunRecord read_run_record(const std::filesystem::path& path) {
   // A pipe that the user named may have a writer, but in a folder, only a regular file is a run.
   require(!folder || std::filesystem::is_regular_file(file), ErrorCode::kIo, file.string(),
           "is not a regular file");
-  const std::vector<std::byte> bytes = read_file(file, kMostBytes);
+  const std::vector<std::byte> bytes = read_file(file, kMaxBytes);
   return parse_run_record({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, file.string());
 }
 

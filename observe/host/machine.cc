@@ -313,9 +313,9 @@ class MeetingPoint {
   explicit MeetingPoint(int threads) : threads_(threads) {}
   /// Waits until all threads have arrived for the `times`-th time; false if one doesn't arrive soon.
   bool meet(int times) {
-    constexpr int kMostWaits = 1000;
+    constexpr int kMaxWaits = 1000;
     here_.fetch_add(1, std::memory_order_acq_rel);
-    for (int i = 0; i < kMostWaits; ++i) {
+    for (int i = 0; i < kMaxWaits; ++i) {
       if (here_.load(std::memory_order_acquire) >= times * threads_) return true;
       _mm_pause();
     }
@@ -364,7 +364,7 @@ double ReferenceKernel::time_ns() {
     team_.add(team_ns);
     if (team_ns > kApart * team_.lowest) ns *= team_ns / team_.lowest;
   }
-  return std::min(ns, kMostTimes * alone_.lowest);
+  return std::min(ns, kMaxTimes * alone_.lowest);
 }
 
 int64_t open_file_handles() {

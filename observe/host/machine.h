@@ -141,7 +141,7 @@ class ReferenceKernel {
   int threads() const { return threads_; }
   /// Runs the kernel twice on this thread and returns the second duration in ns; the first run brings code
   /// and data back into the caches. On a team, multiplies it by the ratio of the team's duration to its
-  /// lowest, if that ratio is above 1.5. Returns at most `kMostTimes` times the quiet duration, since an
+  /// lowest, if that ratio is above 1.5. Returns at most `kMaxTimes` times the quiet duration, since an
   /// interruption says nothing about speed.
   double time_ns();
   /// The lowest level seen on one thread. A level is the median of five timings.
@@ -152,7 +152,7 @@ class ReferenceKernel {
   static constexpr int kElems = 256;
   static constexpr int kSweeps = 32;
   static constexpr int kRounds = 4;  // of a team
-  static constexpr double kMostTimes = 4;
+  static constexpr double kMaxTimes = 4;
   static constexpr double kApart = 1.5;  // times the lowest: more than the clock can explain
   using Block = std::array<float, kElems>;
   struct alignas(64) Work {

@@ -81,13 +81,13 @@ TurnTimes turn_times(std::span<double> durations_ns) {
 }
 
 double turn_pairs_error(std::span<const TurnPair> pairs) {
-  if (pairs.size() < kLeastTurnPairs) return std::numeric_limits<double>::infinity();
+  if (pairs.size() < kMinTurnPairs) return std::numeric_limits<double>::infinity();
   return std::max(level_of(pairs, &TurnTimes::median_ns).error, level_of(pairs, &TurnTimes::usual_ns).error);
 }
 
 FlatnessVerdict judge_ab_comparison(FlatnessVerdict alone, const TwinTurns& turns, double bound) {
   const std::span<const TurnPair> before = turns.before, after = turns.after;
-  if (std::min(before.size(), after.size()) < kLeastTurnPairs) return alone;
+  if (std::min(before.size(), after.size()) < kMinTurnPairs) return alone;
   FlatnessVerdict verdict = alone;
   verdict.bound = bound;  // the bound of `alone` may be that of a class
   verdict.estimates.clear();

@@ -34,16 +34,16 @@ struct TurnPair {
 
 /// The turns of a loop and its twin before and after the loop's run.
 struct TwinTurns {
-  static constexpr size_t kMostPairs = 4096;  // before, and after
+  static constexpr size_t kMaxPairs = 4096;  // before, and after
   std::vector<TurnPair> before;
   std::vector<TurnPair> after;
 };
 
 /// The least number of pairs before the run, and also after it, for a verdict.
-inline constexpr size_t kLeastTurnPairs = 16;
+inline constexpr size_t kMinTurnPairs = 16;
 
 /// Relative standard error of the ratio of the loop's time to its twin's, as estimated from `pairs`; infinity
-/// for fewer than kLeastTurnPairs.
+/// for fewer than kMinTurnPairs.
 double turn_pairs_error(std::span<const TurnPair> pairs);
 
 /// The verdict on the run between `turns`. `alone` is the verdict on the run by itself, and `bound` the run's

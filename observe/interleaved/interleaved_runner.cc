@@ -14,11 +14,11 @@ constexpr double kTurnSeconds = 0.003;
 /// The number of pairs before the next change of core; after a change, the caches must refill.
 constexpr size_t kPairsOnCore = 8;
 /// Turns in which nothing was timed.
-constexpr size_t kMostInVain = 500;
-/// The error of a change combines the errors of two levels. The turns continue for at least kLeastSeconds in
+constexpr size_t kMaxInVain = 500;
+/// The error of a change combines the errors of two levels. The turns continue for at least kMinSeconds in
 /// any case, so that the error itself is well known.
 constexpr double kErrorWanted = 0.004;
-constexpr double kLeastSeconds = 0.4;
+constexpr double kMinSeconds = 0.4;
 
 /// For a loop in this process: the remaining time of the loop at which its second comparison with the twin
 /// begins.
@@ -62,9 +62,9 @@ InterleavedTurns::InterleavedTurns(double seconds, uint64_t seed)
 bool InterleavedTurns::next(const std::vector<TurnPair>& pairs, Turn& turn) {
   const double spent = static_cast<double>(now_ns() - began_ns_) * 1e-9;
   const bool move = turns_ % kPairsOnCore == 0;
-  if (pairs.size() >= TwinTurns::kMostPairs || turns_ >= kMostInVain + pairs.size()) return false;
-  if (spent > seconds_ && pairs.size() >= kLeastTurnPairs) return false;
-  if (move && spent > kLeastSeconds && turn_pairs_error(pairs) <= kErrorWanted) return false;
+  if (pairs.size() >= TwinTurns::kMaxPairs || turns_ >= kMaxInVain + pairs.size()) return false;
+  if (spent > seconds_ && pairs.size() >= kMinTurnPairs) return false;
+  if (move && spent > kMinSeconds && turn_pairs_error(pairs) <= kErrorWanted) return false;
   turn.seconds = kTurnSeconds * (0.5 + random_.uniform());
   turn.loop_first = random_.uniform() < 0.5;
   turn.core = move ? cores_[turns_ / kPairsOnCore % cores_.size()] : -1;

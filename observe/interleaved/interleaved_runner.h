@@ -17,7 +17,7 @@ namespace isochron::observe {
 inline constexpr double kBesideTwinSeconds = 2;
 
 /// Plans the turns and decides when there are enough: when they distinguish a change of 1.5 % from none, when
-/// `seconds` have passed and there are kLeastTurnPairs, or when nothing was timed in hundreds of turns.
+/// `seconds` have passed and there are kMinTurnPairs, or when nothing was timed in hundreds of turns.
 class InterleavedTurns {
  public:
   explicit InterleavedTurns(double seconds, uint64_t seed = 1);

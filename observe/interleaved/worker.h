@@ -40,19 +40,19 @@ class StandStill {
 /// The durations of a turn's iterations.
 class TurnLog {
  public:
-  TurnLog() : durations_ns_(kMost) {}
+  TurnLog() : durations_ns_(kMax) {}
   /// Adds a duration. Only the latest 4096 are kept.
   void add(int64_t duration_ns) {
-    durations_ns_[added_ % kMost] = static_cast<double>(duration_ns);
+    durations_ns_[added_ % kMax] = static_cast<double>(duration_ns);
     ++added_;
   }
   /// Returns what was added, and clears the log.
   TurnTimes take() {
-    return turn_times(std::span(durations_ns_).first(std::min(std::exchange(added_, 0), kMost)));
+    return turn_times(std::span(durations_ns_).first(std::min(std::exchange(added_, 0), kMax)));
   }
 
  private:
-  static constexpr size_t kMost = 4096;
+  static constexpr size_t kMax = 4096;
   std::vector<double> durations_ns_;
   size_t added_ = 0;
 };

@@ -72,10 +72,10 @@ Json number_json(double number) {
 
 /// The message of a parse error for people: without the library's prefix, and not too long.
 inline std::string complaint(const std::exception& error) {
-  constexpr size_t kMost = 200;
+  constexpr size_t kMax = 200;
   std::string_view text = error.what();
   if (text.starts_with("[json.exception.")) text.remove_prefix(std::min(text.find(']') + 2, text.size()));
-  return std::string(text.substr(0, kMost));
+  return std::string(text.substr(0, kMax));
 }
 
 }  // namespace isochron::observe

@@ -20,7 +20,7 @@ namespace {
 /// This many iterations are timed before any is skipped, to measure the cost of timing.
 constexpr int64_t kAllTimed = 64;
 /// At least one of this many iterations is timed, however short they are.
-constexpr double kMostUntimed = 1000;
+constexpr double kMaxUntimed = 1000;
 /// Timing may take twice `timing_share` at first, 1.5 times after this time, and then ever less, so that
 /// short runs get enough windows and long runs pay little.
 constexpr double kEarlyNs = 1e8;
@@ -220,7 +220,7 @@ void Recorder::draw_untimed() {
   random_ ^= random_ >> 7;
   random_ ^= random_ << 17;
   const double fraction = static_cast<double>(random_ >> 11) * 0x1p-53;
-  untimed_left_ = std::llround(2 * (std::min(every, kMostUntimed) - 1) * fraction);
+  untimed_left_ = std::llround(2 * (std::min(every, kMaxUntimed) - 1) * fraction);
 }
 
 /// Charges the bytes allocated or freed since the last mark to the present phase.
@@ -246,9 +246,9 @@ void Recorder::end_look() {
 }
 
 void Recorder::Cost::add(int64_t ns) {
-  constexpr int64_t kMostTimes = 8;
+  constexpr int64_t kMaxTimes = 8;
   cheapest_ns = std::min(cheapest_ns, ns);
-  sum_ns += static_cast<double>(std::min(ns, kMostTimes * cheapest_ns));
+  sum_ns += static_cast<double>(std::min(ns, kMaxTimes * cheapest_ns));
   ++count;
 }
 

@@ -13,7 +13,7 @@
 namespace isochron::observe {
 namespace {
 
-constexpr size_t kMostValues = 1000;
+constexpr size_t kMaxValues = 1000;
 constexpr std::string_view kStatistic = "Theil-Sen trend";
 
 /// Probabilities of 0, 1, ... inversions in a random order of n. Inserting the m-th element adds 0 to m - 1
@@ -69,7 +69,7 @@ double times_to_decide(const ChangeEstimate& estimate, double bound) {
   const bool none = estimate.low <= 0 && estimate.high >= 0;
   const double needed = none ? 0.5 * bound : std::fabs(std::fabs(estimate.change) - bound);
   const double factor = needed > 0 ? kForMost * half_width * half_width / (needed * needed) : kInfinity;
-  return factor <= kMostLonger ? std::max(1.0, factor) : kInfinity;
+  return factor <= kMaxLonger ? std::max(1.0, factor) : kInfinity;
 }
 
 size_t warmup_of(size_t count) { return std::max<size_t>(1, count / 10); }
@@ -78,9 +78,9 @@ void check_few_values(std::span<const double> values, const FlatnessOptions& opt
   require(options.bound > 0 && options.confidence > 0.5 && options.confidence < 1 && options.series >= 1,
           ErrorCode::kInvalidArgument, "judge_few_values",
           "options out of range: need bound > 0, confidence in (0.5, 1), series >= 1");
-  require(values.size() <= kMostValues, ErrorCode::kInvalidArgument, "judge_few_values",
+  require(values.size() <= kMaxValues, ErrorCode::kInvalidArgument, "judge_few_values",
           "{} values; for {} or more use judge_flatness, and at most {} are accepted", values.size(),
-          kFewValues, kMostValues);
+          kFewValues, kMaxValues);
   for (size_t i = 0; i < values.size(); ++i)
     require(values[i] > 0 && std::isfinite(values[i]), ErrorCode::kInvalidArgument, "judge_few_values",
             "value {} is {}, expected a number above 0", i, values[i]);

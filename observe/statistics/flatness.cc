@@ -14,7 +14,7 @@
 namespace isochron::observe {
 namespace {
 
-constexpr double kMostBound = 5;  // the bound's largest factor, for a class with little time
+constexpr double kMaxBound = 5;  // the bound's largest factor, for a class with little time
 
 void check_values(std::span<const double> values, std::string_view what) {
   for (size_t i = 0; i < values.size(); ++i) {
@@ -173,7 +173,7 @@ FlatnessVerdict judge_flatness(const FlatnessInput& input, const FlatnessOptions
 }
 
 double bound_of_class(double bound, double time_share) {
-  return bound * std::clamp(kMinorShare / std::max(1e-9, time_share), 1.0, kMostBound);
+  return bound * std::clamp(kMinorShare / std::max(1e-9, time_share), 1.0, kMaxBound);
 }
 
 FlatnessVerdict judge_classes(std::span<const ClassInput> classes, const FlatnessOptions& options) {

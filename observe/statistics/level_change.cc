@@ -300,14 +300,14 @@ Shape shape_of(std::span<const double> points, size_t step_at) {
 /// Whether the points never fall back by more than a hundredth of their total rise. This is typical of a
 /// count, or of memory that is never given back, but not of noise. `sign` is -1 to check for falling points.
 bool only_rises(std::span<const double> points, double sign) {
-  constexpr double kMostBack = 0.01;
+  constexpr double kMaxBack = 0.01;
   const double rise = sign * (points.back() - points.front());
   double highest = sign * points.front(), most_back = 0;
   for (const double point : points) {
     highest = std::max(highest, sign * point);
     most_back = std::max(most_back, highest - sign * point);
   }
-  return rise > 0 && most_back <= kMostBack * rise;
+  return rise > 0 && most_back <= kMaxBack * rise;
 }
 
 /// The noise of points that only rise, computed from each point's distance to the line between its neighbors,

@@ -19,8 +19,8 @@ constexpr std::array kBands{1.05, 1.5, std::numeric_limits<double>::infinity()};
 constexpr double kLost = 1.15;  // above this ratio, not every program can be corrected
 constexpr double kMixed =
     0.15;  // of the typical time; if the mean differs by more, the machine changed within the window
-constexpr double kMostExponent = 2;
-constexpr size_t kMostApart = 8;  // distance of compared windows
+constexpr double kMaxExponent = 2;
+constexpr size_t kMaxApart = 8;  // distance of compared windows
 
 /// The kernel's level on the quiet machine, if the machine was quiet for at least a quarter of the run.
 double usual(std::span<const double> reference) { return quantile(reference, 0.25); }
@@ -78,7 +78,7 @@ std::array<std::optional<Exponent>, kBands.size()> exponents(std::span<const dou
                                                              double least_change) {
   const double level = usual(reference);
   std::array<std::vector<Weighted>, kBands.size()> pairs;
-  for (size_t apart = 1; apart <= kMostApart; ++apart) {
+  for (size_t apart = 1; apart <= kMaxApart; ++apart) {
     const std::vector<double> machine = changes(reference, apart);
     const std::vector<double> series = changes(values, apart);
     for (size_t i = 0; i < machine.size(); ++i) {
@@ -98,7 +98,7 @@ std::array<std::optional<Exponent>, kBands.size()> exponents(std::span<const dou
     const double independent = std::sqrt(static_cast<double>(pairs[band].size()));
     for (Weighted& pair : pairs[band]) pair.value = std::fabs(pair.value - exponent);
     const double error = kDeviations * weighted_median(pairs[band]) / std::sqrt(independent);
-    result[band] = {std::clamp(exponent, 0.0, kMostExponent), error};
+    result[band] = {std::clamp(exponent, 0.0, kMaxExponent), error};
   }
   return result;
 }

@@ -96,7 +96,7 @@ namespace {
 
 constexpr double kFewestPeriods = 4;
 constexpr double kFewPeriods = 8;  // with fewer periods, only a coarse profile is known
-constexpr size_t kMostBinsOfFew = 8, kMostBins = 32;
+constexpr size_t kMaxBinsOfFew = 8, kMaxBins = 32;
 
 /// The mean deviation of the values in each of `bins` parts of a period of 1 / frequency.
 struct Folded {
@@ -130,7 +130,7 @@ Folded fold(std::span<const double> values, double frequency, size_t bins, doubl
 }  // namespace
 
 std::optional<Season> find_season(std::span<const double> values) {
-  constexpr double kLeastExplained = 0.6, kLeastExplainedByFew = 0.8;
+  constexpr double kMinExplained = 0.6, kMinExplainedByFew = 0.8;
   constexpr double kAsGood = 0.02;  // within this, a multiple of the period explains no more
   const size_t n = values.size();
   if (static_cast<double>(n) < 2 * kFewestPeriods) return std::nullopt;
@@ -150,10 +150,10 @@ std::optional<Season> find_season(std::span<const double> values) {
   for (double frequency = 0.5;; frequency -= step) {
     const double periods = frequency * static_cast<double>(n);
     if (periods < kFewestPeriods) break;
-    const size_t most = periods < kFewPeriods ? kMostBinsOfFew : kMostBins;
+    const size_t most = periods < kFewPeriods ? kMaxBinsOfFew : kMaxBins;
     const size_t bins = std::clamp<size_t>(static_cast<size_t>(std::lround(1 / frequency)), 2, most);
     Folded folded = fold(around, frequency, bins, total);
-    const double least = periods < kFewPeriods ? kLeastExplainedByFew : kLeastExplained;
+    const double least = periods < kFewPeriods ? kMinExplainedByFew : kMinExplained;
     if (folded.explained < std::max(least, best.explained + kAsGood)) continue;
     best = {1 / frequency, folded.explained, std::move(folded.profile)};
   }

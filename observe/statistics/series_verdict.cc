@@ -94,7 +94,7 @@ double factor_to_decide(std::span<const ChangeEstimate> own, std::span<const Cha
     flat = std::max(flat, factor_of(own[i], none ? 0.5 * bound : -excess));
   }
   const double factor = std::isfinite(beyond) ? beyond : flat;
-  return factor <= kMostLonger ? factor : kInfinity;
+  return factor <= kMaxLonger ? factor : kInfinity;
 }
 
 /// Sets `reason` and the number of iterations that would decide, which is `factor` times the run's, or 0 if
@@ -166,10 +166,10 @@ std::array<double, 2> rare_excess(std::span<const double> means) {
 /// growth from the other statistics. The logarithms of the medians of eighths of the run aren't affected.
 /// Only a change by half counts: smaller ones occur by chance if a level wanders slowly by tenths.
 void judge_steepness(FlatnessVerdict& verdict, std::span<const double> medians, double confidence) {
-  constexpr size_t kParts = 8, kLeastOfPart = 8;
+  constexpr size_t kParts = 8, kMinOfPart = 8;
   constexpr double kSteep = 0.5;
   const size_t of_part = medians.size() / kParts;
-  if (verdict.kind != Flatness::kInconclusive || of_part < kLeastOfPart) return;
+  if (verdict.kind != Flatness::kInconclusive || of_part < kMinOfPart) return;
   Values logs;
   for (size_t i = 0; i < kParts; ++i) {
     const double level = median(medians.subspan(i * of_part, of_part));
@@ -245,11 +245,11 @@ void name_excursion(FlatnessVerdict& verdict, const LevelChange& track, const Fl
 
 /// Mentions where the level changed, if most of the change happened at once.
 void name_position(FlatnessVerdict& verdict, const LevelChange& track, const FlatnessInput& input) {
-  constexpr double kMost = 0.8;
+  constexpr double kMax = 0.8;
   if (verdict.kind != Flatness::kGrowing && verdict.kind != Flatness::kShrinking) return;
   if (track.excursion) return;  // an excursion has two changes
   const double change = track.changes[kLastTenth], step = track.changes[kStep];
-  if (std::fabs(change) <= verdict.bound || step / change < kMost) return;
+  if (std::fabs(change) <= verdict.bound || step / change < kMax) return;
   verdict.reason +=
       fmt::format(", from about {} {:.0f} on", input.unit, iteration_of(track.change_point, verdict, input));
 }

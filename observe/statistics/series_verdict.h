@@ -20,6 +20,6 @@ FlatnessVerdict judge_series(const FlatnessInput& input, const FlatnessOptions& 
 /// If half of all similar runs are decided with some number of windows or values, four fifths are decided
 /// with kForMost times that number.
 inline constexpr double kForMost = 2.3;
-inline constexpr double kMostLonger = 1e4;  // largest factor by which to advise a longer run
+inline constexpr double kMaxLonger = 1e4;  // largest factor by which to advise a longer run
 
 }  // namespace isochron::observe

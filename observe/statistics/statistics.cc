@@ -284,8 +284,8 @@ double student_quantile(double confidence, int degrees) {
 
 std::optional<Period> find_period(std::span<const int64_t> iterations) {
   constexpr size_t kNeighbors = 3;
-  constexpr size_t kLeast = 4;
-  if (iterations.size() < kLeast) return std::nullopt;
+  constexpr size_t kMin = 4;
+  if (iterations.size() < kMin) return std::nullopt;
   std::map<int64_t, size_t> gaps;  // length -> number of occurrences
   for (size_t i = 0; i < iterations.size(); ++i) {
     for (size_t j = i + 1; j < std::min(i + 1 + kNeighbors, iterations.size()); ++j) {
@@ -294,14 +294,14 @@ std::optional<Period> find_period(std::span<const int64_t> iterations) {
   }
   std::optional<Period> best;
   for (const auto& [length, seen] : gaps) {
-    if (seen < kLeast - 1) continue;
+    if (seen < kMin - 1) continue;
     const size_t hits = largest_residue_class(iterations, length);
     const double beats = static_cast<double>((iterations.back() - iterations.front()) / length + 1);
     const Period period{length, static_cast<double>(hits) / static_cast<double>(iterations.size()),
                         static_cast<double>(hits) / beats};
     const double tried = static_cast<double>(length) * static_cast<double>(gaps.size());
     const bool chance = tried * chance_of(hits, iterations.size(), 1.0 / static_cast<double>(length)) > 1e-3;
-    if (hits < kLeast || period.share < 0.5 || period.coverage < 0.5 || chance) continue;
+    if (hits < kMin || period.share < 0.5 || period.coverage < 0.5 || chance) continue;
     if (!best || period.share * period.coverage > best->share * best->coverage) best = period;
   }
   return best;

@@ -22,7 +22,7 @@ double middle_of(std::span<const float> quantiles) {
 }
 
 /// The largest share of their time that quiet iterations may wait for a core.
-constexpr double kMostWaiting = 0.02;
+constexpr double kMaxWaiting = 0.02;
 
 Window merged(const Window& older, const Window& newer) {
   Window result = newer;
@@ -214,8 +214,7 @@ void WindowSeries::add_reference(double ns, double quiet_ns, double spacing_ns, 
   const bool quiet = open_.reference.disturbed == disturbed;
   const auto pending = std::span<const int64_t>(pending_ns_).first(static_cast<size_t>(pending_));
   const int64_t pending_ns = std::accumulate(pending.begin(), pending.end(), int64_t{0});
-  const bool waited =
-      static_cast<double>(pending_waited_ns_) > kMostWaiting * static_cast<double>(pending_ns);
+  const bool waited = static_cast<double>(pending_waited_ns_) > kMaxWaiting * static_cast<double>(pending_ns);
   if (quiet && was_quiet_ && !waited) {
     for (const int64_t duration_ns : pending) quiet_histogram_.add(duration_ns);
     open_.quiet.total_ns += pending_ns;

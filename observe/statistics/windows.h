@@ -128,7 +128,7 @@ class WindowSeries {
     if (duration_ns > open_.max_ns) open_.max_ns = duration_ns;
     for (size_t p = 0; p < kPhaseCount; ++p) open_.phase_ns[p] += phase_ns[p];
     open_histogram_.add(duration_ns);
-    if (pending_ < kMostPending) pending_ns_[static_cast<size_t>(pending_++)] = duration_ns;
+    if (pending_ < kMaxPending) pending_ns_[static_cast<size_t>(pending_++)] = duration_ns;
     if (++open_.iterations == length_) close();
   }
   /// An iteration that wasn't timed.
@@ -145,7 +145,7 @@ class WindowSeries {
   /// True when the reference kernel is to be timed. Call it once after each `add`.
   bool reference_due() { return --until_reference_ <= 0; }
   /// Adds a timing. It shows whether the iterations since the previous timing were quiet; the first
-  /// `kMostPending` of these are added to the window that is open now. The next timing is due about
+  /// `kMaxPending` of these are added to the window that is open now. The next timing is due about
   /// `spacing_ns` later, counted in iterations rather than time, because medians and means weight iterations
   /// equally. `iteration_ns`: the time between two iterations of this class.
   void add_reference(double ns, double quiet_ns, double spacing_ns, double iteration_ns);
@@ -160,7 +160,7 @@ class WindowSeries {
   /// All timed iterations, including those of the open window.
   int64_t iterations() const { return run_histogram_.count() + open_.iterations; }
   int64_t total_ns() const { return closed_total_ns_ + open_.total_ns; }
-  /// The same, but each iteration counts at most kMostTimes times the mean of those before it, so that a
+  /// The same, but each iteration counts at most kMaxTimes times the mean of those before it, so that a
   /// pause of the program doesn't affect how timings are spaced afterwards.
   double steady_ns() const { return steady_ns_; }
 
@@ -179,13 +179,13 @@ class WindowSeries {
   size_t bytes() const;
 
  private:
-  static constexpr int kMostPending = 256;
-  static constexpr double kMostTimes = 100;
+  static constexpr int kMaxPending = 256;
+  static constexpr double kMaxTimes = 100;
 
   double steady(double duration_ns) const {
     const auto before = static_cast<double>(iterations());
-    const bool pause = steady_ns_ > 0 && before * duration_ns > kMostTimes * steady_ns_;
-    return pause ? kMostTimes * steady_ns_ / before : duration_ns;
+    const bool pause = steady_ns_ > 0 && before * duration_ns > kMaxTimes * steady_ns_;
+    return pause ? kMaxTimes * steady_ns_ / before : duration_ns;
   }
   void close();
   static void merge_pairs(std::vector<Window>& windows);
@@ -199,8 +199,8 @@ class WindowSeries {
   Window open_;
   std::vector<Window> closed_;
   LogHistogram<uint32_t> open_histogram_;
-  LogHistogram<uint32_t> quiet_histogram_;          // of the open window's quiet iterations
-  std::array<int64_t, kMostPending> pending_ns_{};  // durations since the latest reference timing
+  LogHistogram<uint32_t> quiet_histogram_;         // of the open window's quiet iterations
+  std::array<int64_t, kMaxPending> pending_ns_{};  // durations since the latest reference timing
   int pending_ = 0;
   int64_t pending_waited_ns_ = 0;
   bool was_quiet_ = false;  // whether the latest reference timing was quiet

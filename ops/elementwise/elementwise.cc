@@ -91,10 +91,11 @@ Tensor number_like(double number, const Tensor& other) {
   return scalar(number, other.dtype());
 }
 
-/// Computes function(x, number), in f32 if x's 16-bit dtype can't represent the number well (beyond_half).
+/// Computes function(x, number), in f32 if x's 16-bit dtype can't represent the number well
+/// (out_of_half_range).
 template <typename Function>
 Tensor with_number(const Tensor& x, double number, Function function) {
-  if (!x.defined() || !ops::beyond_half(number, x.dtype())) return function(x, number_like(number, x));
+  if (!x.defined() || !ops::out_of_half_range(number, x.dtype())) return function(x, number_like(number, x));
   const Tensor result = function(cast(x, DType::kF32), scalar(number));
   return result.dtype() == DType::kF32 ? cast(result, x.dtype()) : result;
 }

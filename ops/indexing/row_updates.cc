@@ -25,7 +25,7 @@ namespace {
 using Doubles = std::vector<std::vector<double>>;
 using Numbers = std::vector<double>;
 
-constexpr int64_t kMostRows = int64_t{1} << 32;  // row number and position share 64 bits
+constexpr int64_t kMaxRows = int64_t{1} << 32;  // row number and position share 64 bits
 
 void require_wide_float(const OpCall& call, size_t index) {
   const DType dtype = call.inputs[index].dtype;
@@ -40,11 +40,11 @@ std::vector<TensorSpec> infer_coalesce_rows(const OpCall& call) {
   const Shape& indices = call.inputs[1].shape;
   const int64_t extent = call.attributes.get<int64_t>("extent");
   const int64_t padding = call.attributes.get<int64_t>("padding");
-  require(extent >= 0 && extent <= kMostRows, ErrorCode::kInvalidArgument, call.op.name,
+  require(extent >= 0 && extent <= kMaxRows, ErrorCode::kInvalidArgument, call.op.name,
           "the extent must lie in [0, 2^32], got {}", extent);
   require(padding >= -1 && padding < extent, ErrorCode::kInvalidArgument, call.op.name,
           "padding {} is not a row of {}", padding, extent);
-  require(indices.elems() < kMostRows, ErrorCode::kInvalidArgument, call.op.name,
+  require(indices.elems() < kMaxRows, ErrorCode::kInvalidArgument, call.op.name,
           "takes less than 2^32 indices, got {}", indices.elems());
   bool fits = indices.rank() <= updates.shape.rank();
   for (int i = 0; fits && i < indices.rank(); ++i) fits = indices[i] == updates.shape[i];
@@ -104,7 +104,7 @@ OpDef coalesce_rows_row() {
                {{updates, {DType::kF32, {4}}}, of(5, -1), ErrorCode::kDtypeMismatch},
                {{{DType::kBF16, {4, 3}}, indices}, of(5, -1), ErrorCode::kDtypeMismatch},
                {{updates, indices}, of(-1, -1), ErrorCode::kInvalidArgument},
-               {{updates, indices}, of(kMostRows + 1, -1), ErrorCode::kInvalidArgument},
+               {{updates, indices}, of(kMaxRows + 1, -1), ErrorCode::kInvalidArgument},
                {{updates, indices}, of(5, 5), ErrorCode::kInvalidArgument}};
   return op;
 }

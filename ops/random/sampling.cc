@@ -13,9 +13,9 @@ namespace isochron {
 
 Tensor random_integers(const Shape& shape, int64_t low, int64_t high, random::Generator& generator) {
   const ErrorScope scope("random_integers");
-  constexpr uint64_t kMost = uint64_t{1} << 53;  // f64 holds all integers up to here
+  constexpr uint64_t kMax = uint64_t{1} << 53;  // f64 holds all integers up to here
   const uint64_t count = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
-  require(low < high && count <= kMost, ErrorCode::kInvalidArgument, "random",
+  require(low < high && count <= kMax, ErrorCode::kInvalidArgument, "random",
           "needs low < high and at most 2^53 numbers, got [{}, {})", low, high);
   const Tensor numbers = random_uniform(shape, 0, static_cast<double>(count), DType::kF64, generator);
   return cast(numbers, DType::kI64) + from_vector({}, std::vector<int64_t>{low});

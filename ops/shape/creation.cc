@@ -39,7 +39,7 @@ double ops::largest_finite(DType dtype) {
   return largest;
 }
 
-bool ops::beyond_half(double number, DType dtype) {
+bool ops::out_of_half_range(double number, DType dtype) {
   if (!is_half(dtype) || number == 0 || !std::isfinite(number)) return false;
   const double smallest = dtype == DType::kF16 ? 0x1p-14 : 0x1p-126;
   return std::abs(number) < smallest || std::abs(number) > largest_finite(dtype);

@@ -13,7 +13,7 @@ void require_uncut(double number, DType dtype, const char* where);
 
 /// Whether `dtype` is a 16-bit float and `number` lies outside the range of its normal numbers (0 and
 /// infinity are inside).
-bool beyond_half(double number, DType dtype);
+bool out_of_half_range(double number, DType dtype);
 
 /// The largest finite number of a floating dtype. Throws kDtypeMismatch for others.
 double largest_finite(DType dtype);

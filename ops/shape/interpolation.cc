@@ -211,9 +211,9 @@ Tensor resize(const Tensor& x, const Dims& size, ResizeOptions options) {
           x.spec().str());
   for (const int64_t extent : size) {
     // A table of weights is computed for each axis before memory for the result is allocated.
-    constexpr int64_t kMostExtent = int64_t{1} << 24;
-    require(extent <= kMostExtent, ErrorCode::kUnsupported, "resize",
-            "size {} has an extent above {}, the most that is supported", dims_str(size), kMostExtent);
+    constexpr int64_t kMaxExtent = int64_t{1} << 24;
+    require(extent <= kMaxExtent, ErrorCode::kUnsupported, "resize",
+            "size {} has an extent above {}, the most that is supported", dims_str(size), kMaxExtent);
   }
   // Axes that shrink most come first, so that the others have fewer elements to process.
   std::vector<int> order(static_cast<size_t>(size.rank()));

@@ -300,9 +300,10 @@ TEST_F(Process, ASignalEndsItInGoodOrderOutsideOfTheFitLoop) {
 
 TEST_F(Process, WatchingAFolderThatIsRemovedEnds) {
   const std::string folder = path("removed"), shown = path("shown");
-  EXPECT_THAT(shell("mkdir " + folder + "; CMD watch --interval 0.01 " + folder + " > " + shown +
-                    " & p=$!; until grep -qs waiting " + shown + "; do :; done; rmdir " + folder + "; wait $p"),
-              Ends(3, "the folder was removed before a run wrote into it"));
+  EXPECT_THAT(
+      shell("mkdir " + folder + "; CMD watch --interval 0.01 " + folder + " > " + shown +
+            " & p=$!; until grep -qs waiting " + shown + "; do :; done; rmdir " + folder + "; wait $p"),
+      Ends(3, "the folder was removed before a run wrote into it"));
 }
 
 TEST_F(Process, AnInterruptedPipeIsJudgedByWhatWasRead) {

@@ -362,8 +362,8 @@ TEST_F(TrainCommand, IsBesideItsTwinAndTrainsAsWithout) {
   // What is judged again later is judged beside the twin too.
   const nlohmann::json record = read_json(folder_ / "out" / "run.json");
   const nlohmann::json& turns = record["parts"][1]["run"]["turns"];
-  EXPECT_GE(turns["before"].size(), observe::kLeastTurnPairs);
-  EXPECT_GE(turns["after"].size(), observe::kLeastTurnPairs);
+  EXPECT_GE(turns["before"].size(), observe::kMinTurnPairs);
+  EXPECT_GE(turns["after"].size(), observe::kMinTurnPairs);
 }
 
 TEST_F(TrainCommand, ATwinNeedsARunOfKnownLength) {

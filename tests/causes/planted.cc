@@ -8,7 +8,7 @@ namespace {
 
 using observe::Flatness;
 
-constexpr double kMostTimes = 4;
+constexpr double kMaxTimes = 4;
 
 void append(std::vector<Planted>& all, std::vector<Planted> more) {
   all.insert(all.end(), more.begin(), more.end());
@@ -63,7 +63,7 @@ observe::RunReport run_loop(const std::function<void(observe::Recorder& recorder
     observe::RunReport report = make_report(recorder, "planted", report_options());
     const Flatness found = report.time.kind;
     const bool settled = found == Flatness::kFlat || (found == before && found != Flatness::kInconclusive);
-    if (settled || i >= extent.most || seconds >= kMostTimes * extent.seconds) return report;
+    if (settled || i >= extent.most || seconds >= kMaxTimes * extent.seconds) return report;
     before = found;
   }
 }

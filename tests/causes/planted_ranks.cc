@@ -117,10 +117,10 @@ RunReport a_rank_whose_input_is_slow() {
 
 /// All losses so far, again and again.
 RunReport history_exchanged_each_step() {
-  constexpr size_t kEach = 128, kMost = size_t{1} << 22;
-  std::vector<std::vector<double>> losses(kRanks, std::vector<double>(kMost, 1.0));
+  constexpr size_t kEach = 128, kMax = size_t{1} << 22;
+  std::vector<std::vector<double>> losses(kRanks, std::vector<double>(kMax, 1.0));
   return run_over_ranks({.work = work_of(50'000, 1), .exchange = [&](comm::Group& group, int64_t i) {
-                           const size_t count = std::min(kMost, kEach * static_cast<size_t>(i + 1));
+                           const size_t count = std::min(kMax, kEach * static_cast<size_t>(i + 1));
                            group.sum(std::span(losses[static_cast<size_t>(group.rank())]).first(count));
                          }});
 }

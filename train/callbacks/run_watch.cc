@@ -22,7 +22,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr size_t kMostMedians = 64;
+constexpr size_t kMaxMedians = 64;
 
 /// The medians of the step class that takes most of the time, thinned out.
 ordered_json medians_json(const observe::Recorder& recorder) {
@@ -34,7 +34,7 @@ ordered_json medians_json(const observe::Recorder& recorder) {
   ordered_json list = ordered_json::array();
   if (main == nullptr) return list;
   const std::vector<double> medians = observe::window_medians(main->closed());
-  const size_t every = medians.size() / kMostMedians + 1;
+  const size_t every = medians.size() / kMaxMedians + 1;
   for (size_t i = 0; i < medians.size(); i += every) list.push_back(medians[i]);
   return list;
 }

@@ -28,7 +28,7 @@ namespace {
 
 constexpr int kTrials = 15;
 constexpr int64_t kFastProductNs = 2'000'000;
-constexpr int kLeastRounds = 5;
+constexpr int kMinRounds = 5;
 
 /// Calls whose times show the machine's limits.
 class LimitTrials {
@@ -281,7 +281,7 @@ StepProfile profile(CapturedFunction& step, const ProfileOptions& options) {
     const int64_t begin = now_ns();
     const auto spent_ns = [&] { return now_ns() - begin; };
     bool after_trial = false;
-    for (int i = 0; i < options.rounds && (i < kLeastRounds || spent_ns() < most_ns); ++i) {
+    for (int i = 0; i < options.rounds && (i < kMinRounds || spent_ns() < most_ns); ++i) {
       if (after_trial)
         plan.run_profiled(round);  // brings the step's memory back into the caches; not counted
       std::fill(round.begin(), round.end(), 0);

@@ -18,7 +18,7 @@ namespace isochron::train {
 namespace {
 
 constexpr std::string_view kWhere = "fit";
-constexpr size_t kMostText = 512;  // of a rank's message about a difference
+constexpr size_t kMaxText = 512;  // of a rank's message about a difference
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
@@ -130,13 +130,13 @@ DataParallel::DataParallel(optim::Optimizer& optimizer, const data::Dataset& bat
       own_steps_(share_of(epoch_batches_, group_.size(), group_.rank(), block_)),
       first_steps_(share_of(epoch_batches_, group_.size(), 0, block_)),
       dataset_(own_batches(batches, steps_per_epoch, group_, block_)),
-      nothing_(
+      empty_update_(
           [this](std::span<const Tensor>) {
             optimizer_.apply_nothing(optimizer_.parameters());
             return std::vector<Tensor>{};
           },
           {.name = "update without a batch"}),
-      told_(static_cast<size_t>(group_.size())) {
+      from_ranks_(static_cast<size_t>(group_.size())) {
   require(epoch_batches_ != 0, ErrorCode::kInvalidArgument, kWhere, "the data contain no batch");
   dataset_.set_epoch(batches.next_epoch());
   group_.notes().request(false);  // an end requested too late in an earlier fit
@@ -169,8 +169,8 @@ DataParallel::Part DataParallel::part_of(const data::Dataset& batches) const {
 
 void DataParallel::prepare(const CapturedFunction& step) {
   if (group_.size() == 1) return;
-  nothing_.prepare({});
-  const graph::Graph &train = step.largest_plan().graph, &nothing = nothing_.largest_plan().graph;
+  empty_update_.prepare({});
+  const graph::Graph &train = step.largest_plan().graph, &nothing = empty_update_.largest_plan().graph;
   // An update without a batch takes part in the sums of its own optimizer's gradients, and in nothing else.
   const int64_t of_others = exchanges_of(train, true) - exchanges_of(nothing, true);
   step_exchanges_ = exchanges_of(train, false) + std::max<int64_t>(of_others, 0);
@@ -213,11 +213,11 @@ void DataParallel::agree(const std::vector<std::string>& settings, const NamedVa
   // The message of each rank, padded to the same length.
   std::string said;
   if (own != firsts) said = difference(settings, lines_of(firsts), group_.rank());
-  said.resize(kMostText);
-  std::string all(kMostText * static_cast<size_t>(group_.size()), '\0');
+  said.resize(kMaxText);
+  std::string all(kMaxText * static_cast<size_t>(group_.size()), '\0');
   group_.gather(std::as_bytes(std::span(said)), std::as_writable_bytes(std::span(all)), "settings");
   for (size_t rank = 0; rank < static_cast<size_t>(group_.size()); ++rank) {
-    const std::string text = all.substr(rank * kMostText, kMostText).c_str();
+    const std::string text = all.substr(rank * kMaxText, kMaxText).c_str();
     require(text.empty(), ErrorCode::kInvalidArgument, kWhere,
             "the ranks don't agree on what to train: {}; start all of them with the same options and data",
             text);
@@ -237,9 +237,9 @@ void DataParallel::compare_weights(const NamedVariables& weights, int epoch) {
   const auto ranks = static_cast<size_t>(group_.size());
   uint32_t own = 0;
   for (const auto& [name, weight] : weights) own = checksum(weight, own);
-  group_.gather(std::as_bytes(std::span(&own, 1)), std::as_writable_bytes(std::span(told_)), "weights");
-  const auto different = std::ranges::adjacent_find(told_, std::not_equal_to());
-  if (different == told_.end()) return;
+  group_.gather(std::as_bytes(std::span(&own, 1)), std::as_writable_bytes(std::span(from_ranks_)), "weights");
+  const auto different = std::ranges::adjacent_find(from_ranks_, std::not_equal_to());
+  if (different == from_ranks_.end()) return;
   std::vector<uint32_t> each, all(weights.size() * ranks);
   for (const auto& [name, weight] : weights) each.push_back(checksum(weight, 0));
   group_.gather(std::as_bytes(std::span(each)), std::as_writable_bytes(std::span(all)), "weights");
@@ -252,12 +252,12 @@ void DataParallel::compare_weights(const NamedVariables& weights, int epoch) {
   }
 }
 
-std::optional<int> DataParallel::first_that(bool yes) {
+std::optional<int> DataParallel::first_rank_with(bool yes) {
   const uint32_t own = yes ? 1 : 0;
-  group_.gather(std::as_bytes(std::span(&own, 1)), std::as_writable_bytes(std::span(told_)),
+  group_.gather(std::as_bytes(std::span(&own, 1)), std::as_writable_bytes(std::span(from_ranks_)),
                 "whether to go on");
-  const auto found = std::ranges::find(told_, 1U);
-  return found == told_.end() ? std::nullopt : std::optional<int>(found - told_.begin());
+  const auto found = std::ranges::find(from_ranks_, 1U);
+  return found == from_ranks_.end() ? std::nullopt : std::optional<int>(found - from_ranks_.begin());
 }
 
 void DataParallel::begin_draws(int64_t phase) {
@@ -280,7 +280,7 @@ void DataParallel::seek_draws(int64_t phase) const {
 
 void DataParallel::update_without_batch() {
   optimizer_.flush_next();
-  nothing_.call({});
+  empty_update_.call({});
   after_step(0);
 }
 

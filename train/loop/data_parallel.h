@@ -69,7 +69,7 @@ class DataParallel {
   void compare_weights(const NamedVariables& weights, int epoch);
 
   /// Returns the first rank that passes true; nullopt if none does. Every rank must call this.
-  std::optional<int> first_that(bool yes);
+  std::optional<int> first_rank_with(bool yes);
 
   /// Replaces each of `averages` (floating dtypes) on all ranks by its mean over the ranks, computed in f64
   /// as rank 0's value plus the mean difference from it. Equal values stay the same, bit for bit.
@@ -134,11 +134,11 @@ class DataParallel {
   int64_t epoch_batches_;
   int64_t own_steps_, first_steps_;
   data::Dataset dataset_;
-  CapturedFunction nothing_;
+  CapturedFunction empty_update_;
   int64_t step_exchanges_ = 0;
   int64_t first_draw_ = 0;  // of the present update
   std::vector<double> own_, all_;
-  std::vector<uint32_t> told_;  // one number from each rank
+  std::vector<uint32_t> from_ranks_;  // one number from each rank
 };
 
 }  // namespace isochron::train

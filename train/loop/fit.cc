@@ -404,7 +404,7 @@ void Trainer::Fit::tell_skipped() {
 /// If a callback of one rank ends the training, all ranks end it.
 void Trainer::Fit::adopt_stop_of_other_ranks() {
   if (run_.ranks == 1) return;
-  if (const std::optional<int> rank = parallel_->first_that(!run_.stop_reason.empty()))
+  if (const std::optional<int> rank = parallel_->first_rank_with(!run_.stop_reason.empty()))
     run_.stop(fmt::format("a callback of rank {} has ended the training", *rank));
 }
 

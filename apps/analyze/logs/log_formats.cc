@@ -302,11 +302,11 @@ struct LogMatcher::Expression {
   enum Group : size_t { kValue, kUnit, kDone, kTotal, kLabel, kHeading, kOf, kCount, kGroups };
   static constexpr std::string_view kNames[kGroups] = {"value", "unit",    "done", "total",
                                                        "label", "heading", "of",   "count"};
-  static constexpr size_t kMostGroups = 12;
+  static constexpr size_t kMaxGroups = 12;
 
   Expression(std::string_view text, size_t format_index)
       : re(spelled_out(text), RE2::Quiet), format(format_index) {
-    require(re.ok() && static_cast<size_t>(re.NumberOfCapturingGroups()) < kMostGroups,
+    require(re.ok() && static_cast<size_t>(re.NumberOfCapturingGroups()) < kMaxGroups,
             ErrorCode::kInvalidArgument, "log format", "'{}': {}", text, re.error());
     for (size_t i = 0; i < kGroups; ++i) {
       const auto found = re.NamedCapturingGroups().find(std::string(kNames[i]));
@@ -360,10 +360,10 @@ namespace {
 /// Sets the counters of a line (epoch, step, batch). What is timed is the last of them, or the epoch if there
 /// is no other counter.
 void read_counters(LogMatch& match, std::string_view line) {
-  constexpr size_t kMost = 3;
+  constexpr size_t kMax = 3;
   static const RE2 counter(spelled_out(R"((?i)\b@thing\b\W{0,8}(@counter))"));
   re2::StringPiece rest(line.data(), line.size()), thing, digits;
-  while (match.counters.size() < kMost && RE2::FindAndConsume(&rest, counter, &thing, &digits)) {
+  while (match.counters.size() < kMax && RE2::FindAndConsume(&rest, counter, &thing, &digits)) {
     const bool epoch = in_lower_case({thing.data(), thing.size()}) == "epoch";
     if (match.counters.empty() || !epoch) match.of = std::string(thing);
     (epoch ? match.epoch_counter : match.step_counter) = static_cast<int>(match.counters.size());
@@ -396,7 +396,7 @@ std::optional<WrittenTime> duration_of_clock(std::string_view value, std::string
 /// first time consists of all words before it; the labels of the others consist of the words before the
 /// counter and the last words before the time.
 std::vector<LogMatch> times_after(std::string_view counter, std::string_view line, const LogMatch& like) {
-  constexpr size_t kMost = 8, kMostLookedAt = 64;
+  constexpr size_t kMax = 8, kMaxLookedAt = 64;
   static const RE2 with_unit(spelled_out(  // with an optional spread
       R"((?i)(?:^|[^\w.])@value\s*(?:(?:±|\+/?-)\s*[\d.]+\s*)?(?:@time(?:/\w+)?@end|(?-i:[hm])\s*\d))"));
   static const RE2 of_several(
@@ -419,7 +419,7 @@ std::vector<LogMatch> times_after(std::string_view counter, std::string_view lin
     return default_unit.empty() ? RE2::FindAndConsume(&rest, with_unit, &value, &unit)
                                 : RE2::FindAndConsume(&rest, rate, &value);
   };
-  for (size_t looked_at = 0; matches.size() < kMost && looked_at < kMostLookedAt && find(); ++looked_at) {
+  for (size_t looked_at = 0; matches.size() < kMax && looked_at < kMaxLookedAt && find(); ++looked_at) {
     const std::string_view number(value.data(), value.size());
     const bool first = matches.empty();
     const auto time = written_time(line, number, first ? counter : std::string_view(), format);
@@ -477,7 +477,7 @@ std::vector<LogMatch> LogMatcher::match(std::string_view line) const {
 
 /// The times of a line that this expression matches.
 std::vector<LogMatch> LogMatcher::Expression::match(std::string_view line) const {
-  std::array<re2::StringPiece, kMostGroups> pieces;
+  std::array<re2::StringPiece, kMaxGroups> pieces;
   const re2::StringPiece whole(line.data(), line.size());
   if (!re.Match(whole, 0, line.size(), RE2::UNANCHORED, pieces.data(), re.NumberOfCapturingGroups() + 1))
     return {};
@@ -500,9 +500,9 @@ std::vector<LogMatch> LogMatcher::Expression::match(std::string_view line) const
     if (!known.default_unit.empty()) return times_after(line.substr(0, 0), line, match);
     std::vector<LogMatch> matches;
     // "step 5,123 ms" may be step 5 and 123 ms.
-    constexpr int kMostReadings = 4;
+    constexpr int kMaxReadings = 4;
     std::string_view count = text(kCount);
-    for (int reading = 0; reading < kMostReadings && matches.empty() && !count.empty(); ++reading) {
+    for (int reading = 0; reading < kMaxReadings && matches.empty() && !count.empty(); ++reading) {
       matches = times_after(count, line, match);
       const size_t separator = count.find_last_of(",_");
       count = count.substr(0, separator == std::string_view::npos ? 0 : separator);

@@ -121,8 +121,8 @@ LogPhases::Gathered* LogPhases::phase_of(const LogMatch& match) {
     return one.format == match.format && one.label == match.label && alike(match.total, one.total);
   });
   if (found != gathered_.end()) return &*found;
-  if (gathered_.size() == kMostPhases) make_room();
-  if (gathered_.size() == kMostPhases) return nullptr;
+  if (gathered_.size() == kMaxPhases) make_room();
+  if (gathered_.size() == kMaxPhases) return nullptr;
   gathered_.push_back({.format = match.format, .label = match.label, .of = match.of, .total = match.total});
   return &gathered_.back();
 }
@@ -215,13 +215,13 @@ bool LogPhases::comes_first(const Gathered& one, size_t i, const Gathered& other
 
 /// Whether the counters of both phases' lines together always increase.
 bool LogPhases::count_together(const Gathered& one, const Gathered& other) {
-  constexpr double kMostRatio = 2;  // of the usual times
+  constexpr double kMaxRatio = 2;  // of the usual times
   if (one.format != other.format || one.of != other.of) return false;
   for (const Gathered* phase : {&one, &other}) {
     if (phase->places.empty() || phase->places.size() != phase->ns.size()) return false;
   }
   const double ratio = observe::median(one.ns) / observe::median(other.ns);
-  if (ratio > kMostRatio || ratio < 1 / kMostRatio) return false;
+  if (ratio > kMaxRatio || ratio < 1 / kMaxRatio) return false;
   const Place* before = nullptr;
   for (size_t i = 0, j = 0; i < one.places.size() || j < other.places.size();) {
     const Place& place = comes_first(one, i, other, j) ? one.places[i++] : other.places[j++];

@@ -37,7 +37,7 @@ struct LogPhase {
 /// Gathers the updates of a log.
 class LogPhases {
  public:
-  static constexpr size_t kMostPhases = 64;  // updates of further phases are counted, not kept
+  static constexpr size_t kMaxPhases = 64;  // updates of further phases are counted, not kept
 
   explicit LogPhases(size_t most_times) : most_times_(most_times) {}
 
@@ -47,7 +47,7 @@ class LogPhases {
   /// bars end with their mean and there are five bars or more, or if each update is a mean since the bar
   /// began. Otherwise it has one value per update, without the mean at a bar's end.
   std::vector<LogPhase> phases() const;
-  /// Updates of phases beyond kMostPhases.
+  /// Updates of phases beyond kMaxPhases.
   int64_t left_out() const { return left_out_; }
 
  private:

@@ -48,8 +48,8 @@ class LogRanks {
 
   /// The content of a line's rank; nullptr once there are more ranks than a log may have.
   Content* find(const std::string& rank, int64_t line) {
-    constexpr size_t kMost = 4096;
-    if (ranks_.size() > kMost) return nullptr;
+    constexpr size_t kMax = 4096;
+    if (ranks_.size() > kMax) return nullptr;
     Lines& lines = ranks_.try_emplace(rank, Lines{fresh_, line, line}).first->second;
     lines.last = line;
     return &lines.content;

@@ -40,11 +40,11 @@ void MissedLines::add(std::string_view line, int64_t number, bool has_time) {
   const uint64_t words = hash_of_words(line);
   if (words == kHashOfNothing) return;
   if (has_time) {
-    if (kinds_with_time_.size() < kMostKinds) kinds_with_time_.insert(words);
+    if (kinds_with_time_.size() < kMaxKinds) kinds_with_time_.insert(words);
     return;
   }
   if (std::ranges::none_of(line, is_digit)) return;
-  if (kinds_without_time_.size() == kMostKinds && !kinds_without_time_.contains(words)) return;
+  if (kinds_without_time_.size() == kMaxKinds && !kinds_without_time_.contains(words)) return;
   Missed& missed = kinds_without_time_[words];
   if (missed.lines++ == 0) missed.first = number;
 }

@@ -13,7 +13,7 @@ namespace isochron::apps {
 /// Lines are similar if they have the same words, regardless of numbers and punctuation.
 class MissedLines {
  public:
-  static constexpr size_t kMostKinds = 4096;  // of each: with and without a time; more are ignored
+  static constexpr size_t kMaxKinds = 4096;  // of each: with and without a time; more are ignored
 
   /// `number` is the line number; `has_time` tells whether a time was found in the line.
   void add(std::string_view line, int64_t number, bool has_time);

@@ -69,10 +69,10 @@ struct TimePattern::Expression {
   explicit Expression(const std::string& text) : re(text, options()), separators(separators_of(text)) {}
 
   static RE2::Options options() {
-    constexpr int64_t kMostMemory = int64_t{16} << 20;
+    constexpr int64_t kMaxMemory = int64_t{16} << 20;
     RE2::Options chosen;
     chosen.set_log_errors(false);  // they are thrown
-    chosen.set_max_mem(kMostMemory);
+    chosen.set_max_mem(kMaxMemory);
     return chosen;
   }
 
@@ -101,8 +101,8 @@ std::optional<TimePattern::Found> TimePattern::find_last(std::string_view line,
   re2::StringPiece groups[3];
   for (size_t at = 0;
        at <= line.size() && re.Match(text, at, line.size(), RE2::UNANCHORED, groups, wanted);) {
-    require(++matches <= kMostMatches, ErrorCode::kBadFormat, where,
-            "the pattern matches more than {} times in one line; make it more specific", kMostMatches);
+    require(++matches <= kMaxMatches, ErrorCode::kBadFormat, where,
+            "the pattern matches more than {} times in one line; make it more specific", kMaxMatches);
     number = view(groups[1]);
     unit = view(groups[2]);
     const auto end = static_cast<size_t>(groups[0].data() - line.data()) + groups[0].size();

@@ -14,7 +14,7 @@ namespace isochron::apps {
 /// is Perl's without the constructs that need more than linear time. Time and memory are linear in the text.
 class TimePattern {
  public:
-  static constexpr int kMostMatches = 1000;  // per line
+  static constexpr int kMaxMatches = 1000;  // per line
 
   /// Throws kInvalidArgument if `text` is not a valid expression, has no group, or is too large.
   explicit TimePattern(const std::string& text);
@@ -27,7 +27,7 @@ class TimePattern {
   };
   /// The last match, or nothing if there is none. The result points into `line`. If the pattern has a comma,
   /// colon, dash, underscore, apostrophe or dot next to its first group, that character isn't part of a
-  /// number. Throws kBadFormat for more than kMostMatches.
+  /// number. Throws kBadFormat for more than kMaxMatches.
   std::optional<Found> find_last(std::string_view line, const std::string& where) const;
 
  private:

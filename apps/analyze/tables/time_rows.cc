@@ -16,7 +16,7 @@
 namespace isochron::apps {
 namespace {
 
-constexpr size_t kMostGroups = 4096;  // phases times ranks
+constexpr size_t kMaxGroups = 4096;  // phases times ranks
 
 bool is_gap(std::string_view field) {
   const std::string text = in_lower_case(trimmed(field).substr(0, 4));
@@ -66,7 +66,7 @@ void TimeRows::place(std::string_view phase, std::string_view rank, double ns) {
     group = group_of(phase, {});
   }
   require(group != nullptr, ErrorCode::kBadFormat, name_of(options_.path),
-          "has more than {} phases and ranks; are --rank and --phase-column the right columns?", kMostGroups);
+          "has more than {} phases and ranks; are --rank and --phase-column the right columns?", kMaxGroups);
   group->ns.push_back(ns);
   group->total_ns += ns;
   if (may_pool()) group->rows.push_back(rows_);
@@ -76,7 +76,7 @@ void TimeRows::place(std::string_view phase, std::string_view rank, double ns) {
 TimeRows::Group* TimeRows::group_of(std::string_view phase, std::string_view rank) {
   key_.assign(phase).append(1, '\0').append(rank);
   const auto [found, is_new] = indices_.try_emplace(key_, groups_.size());
-  if (is_new && groups_.size() == kMostGroups) {
+  if (is_new && groups_.size() == kMaxGroups) {
     indices_.erase(found);
     return nullptr;
   }

@@ -56,8 +56,8 @@ bool LogReader::take_piece(std::string& piece) {
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     const auto splits = [](char c) { return c == '\n' || c == '\r' || c == '\b'; };
     const size_t stop = static_cast<size_t>(std::ranges::find_if(text, splits) - text.begin());
-    require(stop <= kMostBytes - piece.size(), ErrorCode::kBadFormat, stream_.where(),
-            "line {} has more than {} bytes without a carriage return", line_, kMostBytes);
+    require(stop <= kMaxBytes - piece.size(), ErrorCode::kBadFormat, stream_.where(),
+            "line {} has more than {} bytes without a carriage return", line_, kMaxBytes);
     piece += text.substr(0, stop);
     const bool split = stop < text.size();
     unfinished_ = !split || text[stop] != '\n';

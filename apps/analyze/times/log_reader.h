@@ -14,14 +14,14 @@ namespace isochron::apps {
 /// line.
 class LogReader {
  public:
-  static constexpr size_t kMostBytes = size_t{1} << 20;  // per update
+  static constexpr size_t kMaxBytes = size_t{1} << 20;  // per update
 
   /// `stream` must outlive the reader.
   explicit LogReader(InputStream& stream) : stream_(stream) {}
 
   /// Reads the next update that isn't blank into `update`, reusing its memory. Terminal control sequences
   /// (colors, moves of the cursor, titles) are left out. False at the end. Throws kBadFormat with the line
-  /// for an update of more than kMostBytes, and whatever InputStream throws.
+  /// for an update of more than kMaxBytes, and whatever InputStream throws.
   bool next(std::string& update);
   /// The line of the file, from 1, that contains the present update.
   int64_t line() const { return line_; }

@@ -7,16 +7,16 @@ namespace isochron::apps {
 namespace {
 
 constexpr size_t kFewest = 64;
-constexpr size_t kLeastShare = 16;   // a level has at least one in this many times
-constexpr double kLeastRatio = 1.2;  // of the shortest longer time to the longest shorter time
+constexpr size_t kMinShare = 16;   // a level has at least one in this many times
+constexpr double kMinRatio = 1.2;  // of the shortest longer time to the longest shorter time
 constexpr size_t kBlocks = 8;
-constexpr double kLeastOfShare = 0.5, kMostOfShare = 1.8;  // a block's share of longer times over the run's
+constexpr double kMinOfShare = 0.5, kMaxOfShare = 1.8;  // a block's share of longer times over the run's
 
 double ratio(double a, double b) { return std::log(a / b); }
 
 /// The index of the first time after the widest gap in `sorted` that leaves enough times on both sides.
 size_t widest_gap(std::span<const double> sorted) {
-  const size_t n = sorted.size(), margin = (n + kLeastShare - 1) / kLeastShare;
+  const size_t n = sorted.size(), margin = (n + kMinShare - 1) / kMinShare;
   size_t best = margin;
   for (size_t i = margin; i <= n - margin; ++i) {
     if (ratio(sorted[i], sorted[i - 1]) > ratio(sorted[best], sorted[best - 1])) best = i;
@@ -38,7 +38,7 @@ bool share_stays(std::span<const double> ns, double least_longer, size_t longer)
     const auto count = std::ranges::count_if(ns.subspan(begin, end - begin),
                                              [&](double one) { return one >= least_longer; });
     const double part = static_cast<double>(count) / static_cast<double>(end - begin) / share;
-    if (part < kLeastOfShare || part > kMostOfShare) return false;
+    if (part < kMinOfShare || part > kMaxOfShare) return false;
   }
   return true;
 }
@@ -53,7 +53,7 @@ std::optional<TwoLevels> two_levels(std::span<const double> ns) {
   const size_t at = widest_gap(sorted);
   const std::span<const double> shorter = std::span(sorted).first(at), longer = std::span(sorted).subspan(at);
   const double gap = ratio(longer.front(), shorter.back());
-  if (gap < std::log(kLeastRatio) || gap < spread(shorter) || gap < spread(longer)) return std::nullopt;
+  if (gap < std::log(kMinRatio) || gap < spread(shorter) || gap < spread(longer)) return std::nullopt;
   if (!share_stays(ns, longer.front(), longer.size())) return std::nullopt;
   TwoLevels levels;
   for (const double one : ns) (one < longer.front() ? levels.shorter : levels.longer).push_back(one);

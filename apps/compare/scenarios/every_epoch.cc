@@ -24,8 +24,8 @@ using observe::Flatness;
 constexpr int64_t kPasses = 10;
 constexpr int kKept = 3;  // files, of one every five epochs
 constexpr int64_t kStepsPerEpoch = kPasses * kDigitsSteps;
-constexpr int kSaveEvery = 5;         // epochs
-constexpr int64_t kMostEpochs = 150;  // limit for the loops that leave files behind
+constexpr int kSaveEvery = 5;        // epochs
+constexpr int64_t kMaxEpochs = 150;  // limit for the loops that leave files behind
 
 void op_by_op(LoopContext& context) {
   DigitsTraining problem(kPasses);
@@ -162,7 +162,7 @@ Scenario every_epoch_scenario() {
   scenario.loops.push_back(
       with_folder({.name = "every checkpoint kept",
                    .what = "one compiled step; saves the whole state after every epoch and keeps every file",
-                   .max_iterations = kMostEpochs * kStepsPerEpoch,
+                   .max_iterations = kMaxEpochs * kStepsPerEpoch,
                    .expected = {.time = {},
                                 .memory = {Flatness::kFlat, Flatness::kGrowing},  // the list of files
                                 .grows = "disk_bytes",
@@ -173,7 +173,7 @@ Scenario every_epoch_scenario() {
   scenario.loops.push_back(
       with_folder({.name = "files left behind",
                    .what = "writes an event file and a temporary file per epoch, and a log line per step",
-                   .max_iterations = kMostEpochs * kStepsPerEpoch,
+                   .max_iterations = kMaxEpochs * kStepsPerEpoch,
                    .expected = {.time = {},
                                 .memory = {Flatness::kFlat, Flatness::kGrowing},
                                 .grows = "disk_bytes",

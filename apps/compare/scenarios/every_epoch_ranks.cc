@@ -26,7 +26,7 @@ constexpr int kWorkers = 2;
 constexpr int64_t kSteps = kDigitsSteps / kWorkers;  // per worker and pass
 constexpr int64_t kPassesAnEpoch = 10;               // over 1,437 images an epoch
 constexpr int64_t kHiddenUnits = 256;
-constexpr int64_t kMostPasses = 4000;  // limit for the loop that exchanges more and more
+constexpr int64_t kMaxPasses = 4000;  // limit for the loop that exchanges more and more
 
 /// The results that the workers exchange to count correct predictions.
 enum class Results { kAllSoFar, kNewOnes };
@@ -186,7 +186,7 @@ std::vector<Loop> every_epoch_rank_loops() {
            .what = "an iteration is a pass of two workers and one update, after which they gather all "
                    "predictions since the first epoch",
            .against = cured,
-           .max_iterations = kMostPasses,
+           .max_iterations = kMaxPasses,
            .expected = {.time = {Flatness::kGrowing},
                         .memory = {Flatness::kFlat, Flatness::kGrowing},
                         .cause = "communication that grows"}},

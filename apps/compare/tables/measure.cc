@@ -9,7 +9,7 @@ namespace isochron::apps {
 namespace {
 
 constexpr int64_t kShortestTimingNs = 20'000;
-constexpr int kLeastTurns = 10;
+constexpr int kMinTurns = 10;
 
 /// The mean time in ns of `calls` calls.
 double time_calls(const std::function<void()>& function, int64_t calls) {
@@ -35,7 +35,7 @@ std::vector<double> times_in_turns(std::span<const std::function<void()>> functi
   }
   std::vector<std::vector<double>> times(functions.size());
   const int64_t until_ns = now_ns() + static_cast<int64_t>(seconds * 1e9);
-  for (int turn = 0; turn < kLeastTurns || now_ns() < until_ns; ++turn) {
+  for (int turn = 0; turn < kMinTurns || now_ns() < until_ns; ++turn) {
     for (size_t i = 0; i < functions.size(); ++i) times[i].push_back(time_calls(functions[i], calls[i]));
   }
   std::vector<double> deciles;

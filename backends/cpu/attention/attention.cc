@@ -18,8 +18,8 @@
 #include <hwy/highway.h>
 
 #include "isochron/backends/cpu/attention/attention_blocks-inl.h"
-#include "isochron/backends/cpu/common/transpose-inl.h"
 #include "isochron/backends/cpu/matmul/small_matmul-inl.h"
+#include "isochron/backends/cpu/matmul/transpose-inl.h"
 
 #ifndef ISOCHRON_OPS_CPU_ATTENTION_ONCE_
 #define ISOCHRON_OPS_CPU_ATTENTION_ONCE_

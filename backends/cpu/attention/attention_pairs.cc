@@ -519,11 +519,11 @@ class PairGradientKernel final : public PairKernel {
 /// Whether these kernels support the call: everything in bf16 except the logs of the sums, and blocks that
 /// aren't mostly padding.
 bool serves(const AttentionShape& s, const KernelRequest& request) {
-  constexpr int64_t kLeast = 16;
+  constexpr int64_t kMin = 16;
   const auto fits = [](const TensorSpec& spec) {
     return spec.dtype == (spec.shape.rank() == 3 ? DType::kF32 : DType::kBF16) || spec.dtype == DType::kBool;
   };
-  return HWY_DYNAMIC_DISPATCH(attends_pairs)() && std::min({s.queries, s.keys, s.width}) >= kLeast &&
+  return HWY_DYNAMIC_DISPATCH(attends_pairs)() && std::min({s.queries, s.keys, s.width}) >= kMin &&
          std::ranges::all_of(request.inputs, fits) && std::ranges::all_of(request.outputs, fits);
 }
 

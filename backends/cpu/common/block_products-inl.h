@@ -234,8 +234,8 @@ HWY_INLINE void multiply_tile(const BlockProduct<O>& p, int64_t first, int64_t c
 /// Computes all rows in kVectors vectors of columns, in tiles of nearly equal height that fill the registers.
 template <typename O, int kVectors>
 void multiply_columns(const BlockProduct<O>& p, int64_t column) {
-  constexpr int64_t kMost = HWY_MAX_BYTES >= 64 && HWY_TARGET <= HWY_AVX3 ? 6 : 3;
-  const int64_t tiles = (p.rows + kMost - 1) / kMost;
+  constexpr int64_t kMax = HWY_MAX_BYTES >= 64 && HWY_TARGET <= HWY_AVX3 ? 6 : 3;
+  const int64_t tiles = (p.rows + kMax - 1) / kMax;
   const int64_t least = p.rows / std::max<int64_t>(tiles, 1);
   for (int64_t first = 0, t = 0; t < tiles; ++t) {
     const int64_t height = least + (t < p.rows - least * tiles ? 1 : 0);

@@ -119,7 +119,7 @@ using onednn::Port;
 using Made = std::optional<BoundPrimitive>;
 
 /// Whether the library's implementation is the generic one, which is slower than our own loops.
-bool worthless(const char* implementation) { return std::strncmp(implementation, "ref", 3) == 0; }
+bool is_reference(const char* implementation) { return std::strncmp(implementation, "ref", 3) == 0; }
 
 dnnl::convolution_forward::primitive_desc forward_desc(const LibraryCallSpec& c) {
   const dnnl::convolution_forward::desc desc(dnnl::prop_kind::forward_training, c.library_algorithm,
@@ -130,7 +130,7 @@ dnnl::convolution_forward::primitive_desc forward_desc(const LibraryCallSpec& c)
 
 Made make_forward(const LibraryCallSpec& c, int threads) {
   const auto desc = forward_desc(c);
-  if (worthless(desc.impl_info_str())) return {};
+  if (is_reference(desc.impl_info_str())) return {};
   std::vector<onednn::Operand> operands{{DNNL_ARG_SRC, Port::kInput, 0, desc.src_desc(), c.x},
                                         {DNNL_ARG_WEIGHTS, Port::kInput, 1, desc.weights_desc(), c.kernel},
                                         {DNNL_ARG_DST, Port::kOutput, 0, desc.dst_desc(), c.y}};
@@ -144,7 +144,7 @@ Made make_input_gradient(const LibraryCallSpec& c, const LibraryCallSpec& forwar
                                                     c.stride, c.dilation, c.before, c.after);
   const dnnl::convolution_backward_data::primitive_desc desc(asked, c.attributes, onednn::cpu_engine(),
                                                              forward_desc(forward));
-  if (worthless(desc.impl_info_str())) return {};
+  if (is_reference(desc.impl_info_str())) return {};
   return BoundPrimitive(dnnl::convolution_backward_data(desc),
                         {{DNNL_ARG_DIFF_DST, Port::kInput, 0, desc.diff_dst_desc(), c.y},
                          {DNNL_ARG_WEIGHTS, Port::kInput, 1, desc.weights_desc(), c.kernel},
@@ -158,7 +158,7 @@ Made make_weight_gradient(const LibraryCallSpec& c, const LibraryCallSpec& forwa
                                                        c.after);
   const dnnl::convolution_backward_weights::primitive_desc desc(asked, c.attributes, onednn::cpu_engine(),
                                                                 forward_desc(forward));
-  if (worthless(desc.impl_info_str())) return {};
+  if (is_reference(desc.impl_info_str())) return {};
   std::vector<onednn::Operand> operands{
       {DNNL_ARG_SRC, Port::kInput, 0, desc.src_desc(), c.x},
       {DNNL_ARG_DIFF_DST, Port::kInput, 1, desc.diff_dst_desc(), c.y},
@@ -173,9 +173,9 @@ Made make_weight_gradient(const LibraryCallSpec& c, const LibraryCallSpec& forwa
 /// Whether the library can handle the extents of this shape. It counts distances in 32 bits, and its work for
 /// a window depends on the window's span, not on the number of its elements.
 bool library_counts(const ConvolutionShape& s) {
-  constexpr int64_t kMost = int64_t{1} << 14;
+  constexpr int64_t kMax = int64_t{1} << 14;
   for (const WindowAxis* axis : {&s.depth, &s.height, &s.width}) {
-    if (axis->reach() > kMost || axis->before > kMost || axis->after > kMost || axis->stride > kMost)
+    if (axis->reach() > kMax || axis->before > kMax || axis->after > kMax || axis->stride > kMax)
       return false;
   }
   return true;

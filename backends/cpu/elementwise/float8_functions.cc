@@ -22,7 +22,7 @@ void round(const void* from, float scale, bfloat16* to, int64_t count) {
   const Bits bits;
   const auto magnitude_bits = hn::Set(bits, 0x7fffffffu);
   const auto limit = hn::BitCast(bits, hn::Set(d, Format::kLargest * scale));
-  const auto least = hn::Set(bits, static_cast<uint32_t>(Format::kLeastExponent + 127) << 23);
+  const auto least = hn::Set(bits, static_cast<uint32_t>(Format::kMinExponent + 127) << 23);
   const auto finer = hn::Set(bits, static_cast<uint32_t>(23 - Format::kFraction) << 23);
   const auto by = hn::Set(d, scale), over = hn::Set(d, 1 / scale);
   const auto infinity = hn::Set(bits, 0x7f800000u), half = hn::Set(bits, 0x400000u);

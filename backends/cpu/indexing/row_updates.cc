@@ -79,7 +79,7 @@ class CoalesceRowsKernel final : public graph::Kernel {
 
  private:
   static constexpr int64_t kManyIndices = 1024;
-  static constexpr int kMostBuckets = 1 << 11;
+  static constexpr int kMaxBuckets = 1 << 11;
 
   void add(T* to, const T* updates, uint64_t key) const {
     const T* from = updates + static_cast<int64_t>(key & 0xffffffffu) * row_elems_;
@@ -105,7 +105,7 @@ class CoalesceRowsKernel final : public graph::Kernel {
   int digit_bits_;
   int digits_ = 0;
   int threads_ = 1;
-  std::array<uint32_t, kMostBuckets> buckets_;
+  std::array<uint32_t, kMaxBuckets> buckets_;
 };
 
 }  // namespace

@@ -173,7 +173,9 @@ class PackedMatmul final : public graph::Kernel {
  public:
   PackedMatmul(Geometry geometry, int threads) : g_(std::move(geometry)), threads_(threads) {}
 
-  size_t workspace_bytes() const override { return packed_workspace_floats(g_.n, g_.k, threads_) * sizeof(float); }
+  size_t workspace_bytes() const override {
+    return packed_workspace_floats(g_.n, g_.k, threads_) * sizeof(float);
+  }
 
   void run(const graph::KernelArgs& args) override {
     packed_matmul(

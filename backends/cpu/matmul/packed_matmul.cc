@@ -14,7 +14,7 @@
 #include <hwy/highway.h>
 
 #include "isochron/backends/cpu/common/tails-inl.h"
-#include "isochron/backends/cpu/common/transpose-inl.h"
+#include "isochron/backends/cpu/matmul/transpose-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace isochron::ops {
@@ -24,7 +24,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Floats = hn::ScalableTag<float>;
 // The size of a tile. Its sums, a row of b and an element of a must fit into 16 vector registers, or 32 with
 // AVX-512.
-constexpr int64_t kMostRows = HWY_MAX_BYTES >= 64 && HWY_TARGET <= HWY_AVX3 ? 8 : 6;
+constexpr int64_t kMaxRows = HWY_MAX_BYTES >= 64 && HWY_TARGET <= HWY_AVX3 ? 8 : 6;
 constexpr int kVectors = 2;
 // Panels that are packed together, so that several adjacent cache lines are read from each row of b.
 constexpr int64_t kPanelsTogether = 4;
@@ -83,15 +83,15 @@ HWY_NOINLINE void add_rows(int64_t rows, int64_t depth, const TileRows& a, const
 /// add_rows for the last panel, if only `columns` of its columns exist in c.
 void add_part(int64_t rows, int64_t depth, const TileRows& a, const float* b, float* c, int64_t c_row,
               int64_t columns, bool add) {
-  constexpr int64_t kMostColumns = kVectors * HWY_MAX_BYTES / sizeof(float);
-  HWY_ALIGN float tile[kMostRows * kMostColumns] = {};
-  for (int64_t r = 0; r < rows && add; ++r) std::copy_n(c + r * c_row, columns, tile + r * kMostColumns);
-  add_rows<kMostRows>(rows, depth, a, b, tile, kMostColumns, add);
-  for (int64_t r = 0; r < rows; ++r) std::copy_n(tile + r * kMostColumns, columns, c + r * c_row);
+  constexpr int64_t kMaxColumns = kVectors * HWY_MAX_BYTES / sizeof(float);
+  HWY_ALIGN float tile[kMaxRows * kMaxColumns] = {};
+  for (int64_t r = 0; r < rows && add; ++r) std::copy_n(c + r * c_row, columns, tile + r * kMaxColumns);
+  add_rows<kMaxRows>(rows, depth, a, b, tile, kMaxColumns, add);
+  for (int64_t r = 0; r < rows; ++r) std::copy_n(tile + r * kMaxColumns, columns, c + r * c_row);
 }
 
 /// The number of tiles of a block of rows, and the first row of tile t. Tiles differ by at most one row.
-int64_t tiles_of(int64_t rows) { return (rows + kMostRows - 1) / kMostRows; }
+int64_t tiles_of(int64_t rows) { return (rows + kMaxRows - 1) / kMaxRows; }
 int64_t tile_begin(int64_t rows, int64_t t) { return t * rows / tiles_of(rows); }
 
 /// Transposes kSquare rows of `from`, which are `row` elements apart, into `to`, whose rows are `to_row`
@@ -178,7 +178,7 @@ void multiply_rows(const PackedProduct& s, int64_t i0, int64_t rows, int64_t dep
       if (s.n - j < width) {
         add_part(count, depth, tile, b + j * depth, c, s.c_row, s.n - j, add);
       } else {
-        add_rows<kMostRows>(count, depth, tile, b + j * depth, c, s.c_row, add);
+        add_rows<kMaxRows>(count, depth, tile, b + j * depth, c, s.c_row, add);
       }
     }
   }

@@ -114,9 +114,9 @@ template <typename T, int kVectors, bool kTail, bool kAdd>
 HWY_INLINE void product_stripe(const Product<T>& s, int64_t j, size_t tail) {
   // 32 registers on AVX-512, 16 elsewhere.
   constexpr int kRegisters = HWY_MAX_BYTES >= 64 && HWY_TARGET <= HWY_AVX3 ? 32 : 16;
-  constexpr int kMost = kVectors == 1 ? (kRegisters == 32 ? 16 : 8) : (kRegisters == 32 ? 8 : 4);
+  constexpr int kMax = kVectors == 1 ? (kRegisters == 32 ? 16 : 8) : (kRegisters == 32 ? 8 : 4);
   int64_t i = 0;
-  for (; i + kMost <= s.m; i += kMost) product_block<T, kMost, kVectors, kTail, kAdd>(s, i, j, tail);
+  for (; i + kMax <= s.m; i += kMax) product_block<T, kMax, kVectors, kTail, kAdd>(s, i, j, tail);
   for (; i + 4 <= s.m; i += 4) product_block<T, 4, kVectors, kTail, kAdd>(s, i, j, tail);
   for (; i < s.m; ++i) {
     if constexpr (kVectors == 1) {

@@ -38,9 +38,9 @@ struct Rows {
         whole(view.positions / fold),
         rest(view.positions % fold * view.channels()) {
     constexpr int64_t kSlabElems = 32 * 1024;
-    constexpr int64_t kMostSlabs = 32;
+    constexpr int64_t kMaxSlabs = 32;
     slabs =
-        std::clamp<int64_t>(whole * width / kSlabElems, 1, std::min(kMostSlabs, std::max<int64_t>(whole, 1)));
+        std::clamp<int64_t>(whole * width / kSlabElems, 1, std::min(kMaxSlabs, std::max<int64_t>(whole, 1)));
   }
   int64_t begin(int64_t slab) const { return whole * slab / slabs; }
   int64_t count(int64_t slab) const { return begin(slab + 1) - begin(slab); }
@@ -71,7 +71,7 @@ class GroupKernel : public graph::Kernel {
   GroupKernel(const KernelRequest& request, const GroupView& view, int64_t tables, int64_t chunk_numbers)
       : view_(view),
         rows_(view),
-        chunks_(std::min(view.samples, kMostChunks)),
+        chunks_(std::min(view.samples, kMaxChunks)),
         functions_(group_norm_functions<E>()),
         tables_(tables),
         chunk_numbers_(chunk_numbers),
@@ -174,7 +174,7 @@ class GroupKernel : public graph::Kernel {
 
  private:
   static constexpr int64_t kElemsPerThread = 16 * 1024;  // elements that make another thread pay off
-  static constexpr int64_t kMostChunks = 32;
+  static constexpr int64_t kMaxChunks = 32;
 
   int64_t slots() const { return by_samples_ ? threads_ : view_.samples; }
   size_t sum_bytes() const {

@@ -20,7 +20,7 @@ using graph::KernelRequest;
 
 constexpr double kThreadedProducts = 64.0 * 64 * 64;  // multiply-adds from which all threads are used
 constexpr int64_t kChunkRows = 192;                   // rows of slot gradients gathered for one product
-constexpr int64_t kLeastTileRows = 4;                 // rows per thread; fewer are faster with vectors
+constexpr int64_t kMinTileRows = 4;                   // rows per thread; fewer are faster with vectors
 
 size_t aligned(int64_t elems, size_t size) {
   return align_up<size_t>(checked_mul<size_t>(static_cast<size_t>(elems), size), 64);
@@ -60,7 +60,7 @@ class RecurrentKernel : public graph::Kernel {
     const double products = static_cast<double>(shape_.batch * shape_.steps) *
                             static_cast<double>(shape_.depth() * kRecurrentSlots * shape_.units);
     threads_ = products >= kThreadedProducts && shape_.batch > 1 ? request.threads : 1;
-    shape_.tiles = kTogether<O> > 1 && multiplies_tiles() && shape_.batch >= kLeastTileRows * threads_;
+    shape_.tiles = kTogether<O> > 1 && multiplies_tiles() && shape_.batch >= kMinTileRows * threads_;
     if (layout_.lengths) {
       lengths_dtype_ = request.inputs[layout_.lengths_input()].dtype;
       lengths_at_ = parts_.add(aligned(shape_.batch, sizeof(int64_t)));

@@ -135,7 +135,7 @@ class ByLibrary {
                       std::min({s_.batch, s_.queries, s_.keys, s_.heads, s_.width}) > 0;
     if (library == nullptr || !fits) return {};
     LibraryParts parts;
-    cuda::LibraryCalls ways = ways_of_parts(*library, parts.times);
+    cuda::LibraryAlgorithms algorithms = algorithms_of_parts(*library, parts.times);
     std::vector<size_t> bytes;
     for (const Slot& slot : tensors) {
       const size_t whole = slot.kind == Slot::kInput    ? request_.inputs[slot.index].size_bytes()
@@ -144,10 +144,11 @@ class ByLibrary {
       bytes.push_back(whole);  // for a packed tensor, all of its bytes
       parts.steps.push_back(whole / static_cast<size_t>(parts.times));
     }
-    if (!worth_trying(request_)) ways = working_ways(*request_.module, std::move(ways), bytes);
+    if (!worth_trying(request_))
+      algorithms = working_algorithms(*request_.module, std::move(algorithms), bytes);
     parts.tensors = std::move(tensors);
     parts.tensor_bytes = align_up(workspace_bytes, cuda::kDeviceAlignment);
-    return candidates_of(std::move(ways), std::move(parts));
+    return candidates_of(std::move(algorithms), std::move(parts));
   }
 
  private:
@@ -156,7 +157,7 @@ class ByLibrary {
   /// The library's implementations for the whole batch. If there are none, the batch is divided into equal
   /// parts, as few as possible, because the gradient's memory grows with the square of the length. `times`:
   /// the number of parts.
-  cuda::LibraryCalls ways_of_parts(cuda::AttentionLibrary& library, int64_t& times) const {
+  cuda::LibraryAlgorithms algorithms_of_parts(cuda::AttentionLibrary& library, int64_t& times) const {
     cuda::AttentionSpec part = spec_;
     for (times = 1; times <= s_.batch; ++times) {
       if (s_.batch % times != 0) continue;
@@ -166,8 +167,8 @@ class ByLibrary {
       const int64_t rows = part.batch * s_.heads * s_.queries;
       if (times > 1 && rows * static_cast<int64_t>(dtype_size(DType::kF32)) % cuda::kLibraryAlignment != 0)
         break;
-      cuda::LibraryCalls ways = library.ways(request_.module->context(), part);
-      if (!ways.empty()) return ways;
+      cuda::LibraryAlgorithms algorithms = library.algorithms(request_.module->context(), part);
+      if (!algorithms.empty()) return algorithms;
     }
     times = 1;
     return {};

@@ -21,10 +21,10 @@ constexpr int64_t kBlock = 256;
 constexpr int64_t kBlocksEach = 8;  // blocks per multiprocessor in a loop over elements
 constexpr int64_t kWarp = 32;       // neighboring addresses are read at once
 constexpr int64_t kFoldsEach = 16;  // elements that a thread folds before more blocks are worth it
-constexpr int64_t kMostSplits = 256;
+constexpr int64_t kMaxSplits = 256;
 // Up to this many elements per thread, with one block on each multiprocessor, a single launch both folds the
 // elements and stores them.
-constexpr int64_t kMostTogether = 2;
+constexpr int64_t kMaxTogether = 2;
 constexpr int64_t kFoldsTogether = 2;  // kFoldsEach in that launch, in which a thread waits for each fold
 constexpr int64_t kWidestAccess = 16;  // bytes that a thread loads or stores at once
 
@@ -45,7 +45,7 @@ ColumnBlocks split_blocks(int64_t count, int64_t results, int64_t least_across, 
   while (along < kBlock / least_across && along < count) along *= 2;
   const int64_t across = kBlock / along, blocks = (results + across - 1) / across;
   const int64_t wanted = std::max<int64_t>(1, kBlocksEach * multiprocessors / blocks);
-  return {along, blocks, std::clamp<int64_t>(count / (along * folds_each), 1, std::min(wanted, kMostSplits))};
+  return {along, blocks, std::clamp<int64_t>(count / (along * folds_each), 1, std::min(wanted, kMaxSplits))};
 }
 
 std::string functions_of(DType dtype) {
@@ -135,7 +135,7 @@ class Writer {
     // Plain outputs are stored last, because they may overwrite the operands. If there are few elements, they
     // are stored by the last reduction kernel, which also visits every element once.
     const bool together =
-        !reduced.empty() && program_.shape.elems() <= kMostTogether * multiprocessors_ * kBlock;
+        !reduced.empty() && program_.shape.elems() <= kMaxTogether * multiprocessors_ * kBlock;
     for (size_t r = 0; r < reduced.size(); ++r)
       write_reductions(reduced[r], together && r + 1 == reduced.size() ? plain : std::vector<size_t>());
     if (!together && !plain.empty()) write_loop(plain);

@@ -12,8 +12,8 @@ unsigned counted(const graph::KernelRequest& request, int64_t count) {
 }
 
 cuda::LaunchSize row_of_blocks(const graph::KernelRequest& request, int64_t blocks, unsigned threads) {
-  constexpr int64_t kMostBlocks = (int64_t{1} << 31) - 1;
-  require(blocks <= kMostBlocks, ErrorCode::kUnsupported, request.op.name,
+  constexpr int64_t kMaxBlocks = (int64_t{1} << 31) - 1;
+  require(blocks <= kMaxBlocks, ErrorCode::kUnsupported, request.op.name,
           "{} would take {} blocks, more than a launch has", request.outputs[0].str(), blocks);
   return {.grid = {static_cast<unsigned>(blocks), 1, 1}, .block = {threads, 1, 1}};
 }

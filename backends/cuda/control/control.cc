@@ -103,11 +103,11 @@ void DeviceLoop::test_bound(cuda::Stream stream, const std::byte* iteration, int
 
 void DeviceLoop::save_row(cuda::Stream stream, const std::byte* row, std::byte* stack, const std::byte* index,
                           size_t bytes) const {
-  constexpr uint64_t kThreads = 256, kMostBlocks = 1024, kBytesEach = 4;
+  constexpr uint64_t kThreads = 256, kMaxBlocks = 1024, kBytesEach = 4;
   if (bytes == 0) return;
   uint64_t count = bytes;
   const auto blocks = static_cast<unsigned>(
-      std::min<uint64_t>(kMostBlocks, (count + kThreads * kBytesEach - 1) / (kThreads * kBytesEach)));
+      std::min<uint64_t>(kMaxBlocks, (count + kThreads * kBytesEach - 1) / (kThreads * kBytesEach)));
   void* arguments[] = {&row, &stack, &index, &count};
   module_.launch(save_row_, {.grid = {blocks, 1, 1}, .block = {kThreads, 1, 1}}, arguments, stream);
 }

@@ -59,12 +59,12 @@ std::unique_ptr<graph::Kernel> prepare_print_cuda(const KernelRequest& request) 
 
 std::unique_ptr<graph::Kernel> prepare_check_numerics_cuda(const KernelRequest& request) {
   constexpr int64_t kLooksEach = 16,
-                    kMostBlocks = 1024;  // elements of a thread; before more blocks are worth it
+                    kMaxBlocks = 1024;  // elements of a thread; before more blocks are worth it
   auto kernel = debug_kernel(request);
   const TensorSpec& x = request.inputs[0];
   const int64_t elems = x.shape.elems();
   if (elems == 0) return kernel;
-  const int64_t blocks = std::clamp<int64_t>(elems / (kRowThreads * kLooksEach), 1, kMostBlocks);
+  const int64_t blocks = std::clamp<int64_t>(elems / (kRowThreads * kLooksEach), 1, kMaxBlocks);
   kernel->need_workspace(static_cast<size_t>(blocks) * kNotFiniteBytes);
   kernel->add(request,
               fmt::format("// threads meet\n  const NotFinite found = copy_and_look(in0, out0, {}ull);\n"

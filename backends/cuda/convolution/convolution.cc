@@ -263,9 +263,9 @@ std::unique_ptr<graph::Kernel> prepare_convolution_cuda(ConvolutionPass pass, co
       pass == ConvolutionPass::kWeightGradient && dtype == DType::kF32 && !request.module->tf32();
   const bool tiles = tiles_count(s) && (first || worth_trying(request));
   ByLibrary call(pass, s, request);
-  cuda::LibraryCalls ways = library->ways(request.module->context(), call.spec());
-  if (!tiles) ways = working_ways(*request.module, std::move(ways), call.bytes());
-  std::vector<Candidate> candidates = candidates_of(std::move(ways), call.parts());
+  cuda::LibraryAlgorithms algorithms = library->algorithms(request.module->context(), call.spec());
+  if (!tiles) algorithms = working_algorithms(*request.module, std::move(algorithms), call.bytes());
+  std::vector<Candidate> candidates = candidates_of(std::move(algorithms), call.parts());
   if (tiles || candidates.empty())
     candidates.insert(first ? candidates.begin() : candidates.end(),
                       prepare_by_tiles(pass, s, request, plain_result(pass, s, request)));

@@ -130,8 +130,8 @@ std::vector<Candidate> by_library(const KernelRequest& request) {
   const MatmulGeometry g = matmul_geometry(request);
   const std::optional<ProductSpec> spec = product_spec(request, g);
   if (!spec) return {};
-  cuda::LibraryCalls ways = library->ways(request.module->context(), *spec);
-  if (ways.empty()) return {};
+  cuda::LibraryAlgorithms algorithms = library->algorithms(request.module->context(), *spec);
+  if (algorithms.empty()) return {};
   LibraryParts parts;
   auto before = std::make_unique<LaunchKernel>(request);
   request.module->add_shared(std::string(backends::texts::kFloat8));
@@ -158,10 +158,11 @@ std::vector<Candidate> by_library(const KernelRequest& request) {
   const Slot a{Slot::kWorkspace, factors[0].offset}, b{Slot::kWorkspace, factors[1].offset};
   parts.tensors = {b, a, {Slot::kOutput, 0}, scales[1], scales[0]};
   parts.before = std::move(before);
-  ways = working_ways(*request.module, std::move(ways),
-                      {static_cast<size_t>(factors[1].elems), static_cast<size_t>(factors[0].elems),
-                       request.outputs[0].size_bytes(), sizeof(float), sizeof(float)});
-  return candidates_of(std::move(ways), std::move(parts));
+  algorithms =
+      working_algorithms(*request.module, std::move(algorithms),
+                         {static_cast<size_t>(factors[1].elems), static_cast<size_t>(factors[0].elems),
+                          request.outputs[0].size_bytes(), sizeof(float), sizeof(float)});
+  return candidates_of(std::move(algorithms), std::move(parts));
 }
 
 }  // namespace

@@ -15,8 +15,8 @@ using graph::ElementOp;
 using graph::ElementProgram;
 using graph::KernelRequest;
 
-constexpr int64_t kFoldsEach = 16;    // elements that a thread folds before more blocks are worth it
-constexpr int64_t kMostBlocks = 256;  // of a tensor
+constexpr int64_t kFoldsEach = 16;   // elements that a thread folds before more blocks are worth it
+constexpr int64_t kMaxBlocks = 256;  // of a tensor
 
 }  // namespace
 
@@ -28,7 +28,7 @@ std::unique_ptr<graph::Kernel> prepare_square_sum_cuda(const KernelRequest& requ
   for (size_t t = 0; t < request.inputs.size(); ++t) {
     const int64_t elems = request.inputs[t].shape.elems();
     if (elems == 0) continue;
-    const int64_t blocks = std::clamp<int64_t>(elems / (kRowThreads * kFoldsEach), 1, kMostBlocks);
+    const int64_t blocks = std::clamp<int64_t>(elems / (kRowThreads * kFoldsEach), 1, kMaxBlocks);
     kernel->add(
         request,
         fmt::format("// threads meet\n  __shared__ double parts[kRowThreads];\n  double sum = 0;\n"

@@ -264,7 +264,7 @@ class CudnnAttention final : public AttentionLibrary {
 
   int64_t version() override { return planner_.version(); }
 
-  LibraryCalls ways(Context& context, const AttentionSpec& spec) override {
+  LibraryAlgorithms algorithms(Context& context, const AttentionSpec& spec) override {
     require((spec.dtype == DType::kF16 || spec.dtype == DType::kBF16) && spec.key_heads > 0 &&
                 spec.heads % spec.key_heads == 0 && (!spec.causal || spec.queries == spec.keys),
             ErrorCode::kInvalidArgument, "cuda", "no such attention: {} heads, {} of keys, {} by {} in {}",

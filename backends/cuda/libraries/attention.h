@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "isochron/core/cuda/library_call.h"
+#include "isochron/core/cuda/library_algorithm.h"
 #include "isochron/core/tensor/dtype.h"
 
 namespace isochron::cuda {

@@ -27,7 +27,7 @@ class CudnnConvolutions final : public ConvolutionLibrary {
 
   int64_t version() override { return planner_.version(); }
 
-  LibraryCalls ways(Context& context, const ConvolutionSpec& spec) override {
+  LibraryAlgorithms algorithms(Context& context, const ConvolutionSpec& spec) override {
     return planner_.calls_of(kept_.plans(context, spec, [&] {
       return planner_.plans(context, operations(spec), spec.dtype != DType::kF32 || spec.tf32);
     }));

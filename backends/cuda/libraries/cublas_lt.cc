@@ -129,7 +129,7 @@ class Description {
   std::vector<cublasLtMatrixLayout_t> layouts_;
 };
 
-class CublasLtProduct final : public LibraryCall {
+class CublasLtProduct final : public LibraryAlgorithm {
  public:
   CublasLtProduct(const Calls& calls, cublasLtHandle_t handle, std::shared_ptr<const Description> description,
                   const cublasLtMatmulHeuristicResult_t& found, const ProductSpec& spec)
@@ -189,20 +189,20 @@ class CublasLt final : public ProductLibrary {
 
   int64_t version() override { return static_cast<int64_t>(calls_.cublasLtGetVersion()); }
 
-  LibraryCalls ways(Context& context, const ProductSpec& spec) override {
+  LibraryAlgorithms algorithms(Context& context, const ProductSpec& spec) override {
     cuda::check(spec);
     const auto description = std::make_shared<const Description>(calls_, spec);
     const Preference preference(calls_);
     context.make_current();
     const cublasLtHandle_t handle = handle_for(context.index());
-    std::vector<cublasLtMatmulHeuristicResult_t> found(kMostLibraryCalls);
+    std::vector<cublasLtMatmulHeuristicResult_t> found(kMaxLibraryAlgorithms);
     int count = 0;
     const cublasStatus_t status = calls_.cublasLtMatmulAlgoGetHeuristic(
         handle, description->product, description->a, description->b, description->c, description->c,
-        preference.made, kMostLibraryCalls, found.data(), &count);
+        preference.made, kMaxLibraryAlgorithms, found.data(), &count);
     if (status == CUBLAS_STATUS_NOT_SUPPORTED) return {};
     calls_.check(status, "cublasLtMatmulAlgoGetHeuristic");
-    LibraryCalls result;
+    LibraryAlgorithms result;
     for (int i = 0; i < count; ++i) {
       const cublasLtMatmulHeuristicResult_t& one = found[static_cast<size_t>(i)];
       if (one.state == CUBLAS_STATUS_SUCCESS)
@@ -216,7 +216,7 @@ class CublasLt final : public ProductLibrary {
     explicit Preference(const Calls& calls) : calls_(calls) {
       ISOCHRON_CALL(cublasLtMatmulPreferenceCreate, &made);
       try {
-        set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(kMostLibraryWorkspace));
+        set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(kMaxLibraryWorkspace));
         // Allow only algorithms that don't split sums, or that add partial sums in f32 and in a fixed order.
         set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
             static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "isochron/core/base/error.h"
-#include "isochron/core/cuda/library_call.h"
+#include "isochron/core/cuda/library_algorithm.h"
 #include "isochron/core/cuda/shared_library.h"
 #include "isochron/core/tensor/dtype.h"
 
@@ -199,7 +199,7 @@ struct Plan {
 };
 using Plans = std::vector<std::shared_ptr<const Plan>>;
 
-class Call final : public LibraryCall {
+class Call final : public LibraryAlgorithm {
  public:
   Call(const Calls& calls, std::shared_ptr<const Plan> plan) : calls_(calls), plan_(std::move(plan)) {
     for (size_t i = 0; i < plan_->description->operations.tensors + scalars().size(); ++i)
@@ -279,8 +279,8 @@ class Planner {
       add_plans(description, handle, mode, tensor_cores, result);
     return result;
   }
-  LibraryCalls calls_of(const Plans& plans) const {
-    LibraryCalls result;
+  LibraryAlgorithms calls_of(const Plans& plans) const {
+    LibraryAlgorithms result;
     for (const std::shared_ptr<const Plan>& plan : plans)
       result.push_back(std::make_unique<Call>(calls_, plan));
     return result;
@@ -300,8 +300,8 @@ class Planner {
 
   void add_plans(const std::shared_ptr<const Description>& description, const std::shared_ptr<Handle>& handle,
                  cudnnBackendHeurMode_t mode, bool tensor_cores, Plans& to) {
-    constexpr int64_t kMostConfigurations = 64, kMostPlans = 4;  // a plan takes tenths of a second to make
-    constexpr int64_t kMostNotes = CUDNN_NUMERICAL_NOTE_TYPE_COUNT;
+    constexpr int64_t kMaxConfigurations = 64, kMaxPlans = 4;  // a plan takes tenths of a second to make
+    constexpr int64_t kMaxNotes = CUDNN_NUMERICAL_NOTE_TYPE_COUNT;
     Descriptor heuristics = make(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
     heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, description->graph)
         .set(CUDNN_ATTR_ENGINEHEUR_MODE, mode);
@@ -309,17 +309,17 @@ class Planner {
     if (heuristics.try_finalize() != CUDNN_STATUS_SUCCESS) return;
     std::vector<Descriptor> configurations;
     std::vector<cudnnBackendDescriptor_t> raw;
-    for (int64_t i = 0; i < kMostConfigurations; ++i) {
+    for (int64_t i = 0; i < kMaxConfigurations; ++i) {
       configurations.push_back(make(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR));
       raw.push_back(configurations.back().get());
     }
-    const int64_t found = std::min(heuristics.read(CUDNN_ATTR_ENGINEHEUR_RESULTS, raw), kMostConfigurations);
-    for (int64_t i = 0; i < found && std::ssize(to) < kMostPlans; ++i) {
+    const int64_t found = std::min(heuristics.read(CUDNN_ATTR_ENGINEHEUR_RESULTS, raw), kMaxConfigurations);
+    for (int64_t i = 0; i < found && std::ssize(to) < kMaxPlans; ++i) {
       Descriptor& configuration = configurations[static_cast<size_t>(i)];
       const Descriptor engine = make(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
       cudnnBackendDescriptor_t raw_engine = engine.get();
       configuration.read(CUDNN_ATTR_ENGINECFG_ENGINE, {&raw_engine, 1});
-      if (!allowed(engine.list<cudnnBackendNumericalNote_t>(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, kMostNotes),
+      if (!allowed(engine.list<cudnnBackendNumericalNote_t>(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, kMaxNotes),
                    tensor_cores))
         continue;
       Descriptor plan = make(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
@@ -339,7 +339,7 @@ class Planner {
                       static_cast<int>(mode), i);
       const size_t workspace_bytes =
           unloaded ? 0 : static_cast<size_t>(plan.get<int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE));
-      if (workspace_bytes > kMostLibraryWorkspace) continue;
+      if (workspace_bytes > kMaxLibraryWorkspace) continue;
       to.push_back(std::make_shared<const Plan>(Plan{
           handle, description, std::move(name), std::move(configuration), std::move(plan), workspace_bytes}));
     }
@@ -375,7 +375,7 @@ class KeptPlans {
     auto found = std::ranges::find_if(kept_, same);
     if (found == kept_.end()) {
       Plans made = make();
-      if (kept_.size() == kMostPlansKept) kept_.pop_front();
+      if (kept_.size() == kMaxPlansKept) kept_.pop_front();
       kept_.push_back({context.index(), spec, std::move(made)});
       found = std::prev(kept_.end());
     }

@@ -23,10 +23,10 @@ using cuda::DevicePtr;
 using graph::KernelArgs;
 using graph::KernelRequest;
 
-constexpr int kMostRuns = 20;            // per launch: the host may need longer per call than a run takes
+constexpr int kMaxRuns = 20;             // per launch: the host may need longer per call than a run takes
 constexpr int64_t kRunsNs = 20'000'000;  // limit for the total time of these runs
-// A candidate isn't timed if its run takes more than kHopeless times as long as another's plus kHopelessNs.
-constexpr int64_t kHopeless = 4, kHopelessNs = 2'000'000;
+// A candidate isn't timed if its run takes more than kTooSlow times as long as another's plus kTooSlowNs.
+constexpr int64_t kTooSlow = 4, kTooSlowNs = 2'000'000;
 
 DevicePtr pointer_of(const std::byte* address) { return reinterpret_cast<uintptr_t>(address); }
 
@@ -176,14 +176,14 @@ class Choice {
         try {
           trial->run_once(call);  // this also loads the code of the call
           int64_t took_ns = trial->run_once(call);
-          const auto hopeless = [&] { return runs > 0 && took_ns > kHopeless * least_ns + kHopelessNs; };
+          const auto too_slow = [&] { return runs > 0 && took_ns > kTooSlow * least_ns + kTooSlowNs; };
           // The host may have caused the delay.
-          for (int again = 0; again < 2 && hopeless(); ++again)
+          for (int again = 0; again < 2 && too_slow(); ++again)
             took_ns = std::min(took_ns, trial->run_once(call));
-          if (hopeless()) return {};
+          if (too_slow()) return {};
           const int most = runs > 0 ? runs
                                     : static_cast<int>(std::clamp<int64_t>(
-                                          kRunsNs / std::max<int64_t>(took_ns, 1), 1, kMostRuns));
+                                          kRunsNs / std::max<int64_t>(took_ns, 1), 1, kMaxRuns));
           const cuda::GraphExec recorded = trial->record(call, most);
           least_ns = runs > 0 ? std::min(least_ns, took_ns) : took_ns;
           runs = most;
@@ -284,16 +284,18 @@ void LibraryKernel::run(const KernelArgs& args) {
   if (parts_.after) parts_.after->run(args);
 }
 
-cuda::LibraryCalls working_ways(const cuda::KernelModule& module, cuda::LibraryCalls ways,
-                                const std::vector<size_t>& bytes, const std::optional<NanResult>& nan) {
+cuda::LibraryAlgorithms working_algorithms(const cuda::KernelModule& module,
+                                           cuda::LibraryAlgorithms algorithms,
+                                           const std::vector<size_t>& bytes,
+                                           const std::optional<NanResult>& nan) {
   constexpr uint8_t kNan = 0xFF;  // bytes of a NaN in every dtype
-  cuda::LibraryCalls kept;
-  for (auto& way : ways) {
-    const Enqueue call = [&way](auto tensors, DevicePtr workspace, cuda::Stream stream) {
-      way->enqueue(tensors, workspace, stream);
+  cuda::LibraryAlgorithms kept;
+  for (auto& algorithm : algorithms) {
+    const Enqueue call = [&algorithm](auto tensors, DevicePtr workspace, cuda::Stream stream) {
+      algorithm->enqueue(tensors, workspace, stream);
     };
     try {
-      Trial trial(module, bytes, way->workspace_bytes(), nan ? kNan : 0);
+      Trial trial(module, bytes, algorithm->workspace_bytes(), nan ? kNan : 0);
       if (nan) trial.fill(nan->tensor, 0, bytes[nan->tensor]);
       trial.run_once(call);
       trial.record(call, 1);
@@ -307,15 +309,15 @@ cuda::LibraryCalls working_ways(const cuda::KernelModule& module, cuda::LibraryC
       if (error.code() == ErrorCode::kOutOfMemory && nan) return {};
       if (error.code() != ErrorCode::kOutOfMemory) continue;  // not supported after all
     }
-    kept.push_back(std::move(way));
+    kept.push_back(std::move(algorithm));
   }
   return kept;
 }
 
-std::vector<Candidate> candidates_of(cuda::LibraryCalls ways, LibraryParts parts) {
+std::vector<Candidate> candidates_of(cuda::LibraryAlgorithms algorithms, LibraryParts parts) {
   std::vector<Candidate> candidates;
-  for (auto& way : ways) {
-    parts.call = std::move(way);
+  for (auto& algorithm : algorithms) {
+    parts.call = std::move(algorithm);
     candidates.push_back({parts.call->name(), std::make_unique<LibraryKernel>(parts)});
   }
   return candidates;

@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "isochron/backends/cuda/common/launches.h"
-#include "isochron/core/cuda/library_call.h"
+#include "isochron/core/cuda/library_algorithm.h"
 
 namespace isochron::ops {
 
 /// A library call with the kernels that run before and after it.
 struct LibraryParts {
-  std::shared_ptr<cuda::LibraryCall> call;
+  std::shared_ptr<cuda::LibraryAlgorithm> call;
   std::vector<Slot> tensors;  // the library's tensors, among the call's addresses
   /// Bytes at the start of the workspace for tensors that are stored there. The library's workspace follows.
   size_t tensor_bytes = 0;
@@ -44,19 +44,21 @@ struct NanResult {
   size_t tensor;  // index of the library's tensor
   DType dtype;
 };
-/// Those of `ways` that run, can be captured and, if `nan` is given, propagate NaN. The library doesn't
-/// report this, so each way is tried. `bytes`: the size of each tensor. If memory runs out, ways are kept
-/// untried; with `nan`, however, the result is then empty.
-cuda::LibraryCalls working_ways(const cuda::KernelModule& module, cuda::LibraryCalls ways,
-                                const std::vector<size_t>& bytes, const std::optional<NanResult>& nan = {});
+/// Those of `algorithms` that run, can be captured and, if `nan` is given, propagate NaN. The library doesn't
+/// report this, so each algorithm is tried. `bytes`: the size of each tensor. If memory runs out, algorithms
+/// are kept untried; with `nan`, however, the result is then empty.
+cuda::LibraryAlgorithms working_algorithms(const cuda::KernelModule& module,
+                                           cuda::LibraryAlgorithms algorithms,
+                                           const std::vector<size_t>& bytes,
+                                           const std::optional<NanResult>& nan = {});
 
 /// One of several kernels for a call, with a name that distinguishes it from the others.
 struct Candidate {
   std::string name;
   std::unique_ptr<graph::Kernel> kernel;
 };
-/// A kernel for each of `ways`, with `parts` before and after the library call.
-std::vector<Candidate> candidates_of(cuda::LibraryCalls ways, LibraryParts parts);
+/// A kernel for each of `algorithms`, with `parts` before and after the library call.
+std::vector<Candidate> candidates_of(cuda::LibraryAlgorithms algorithms, LibraryParts parts);
 
 /// Whether the project's own kernel is worth timing against a library's. False if nothing is timed
 /// (set_deterministic), and for calls of many operations.

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "isochron/core/cuda/library_call.h"
+#include "isochron/core/cuda/library_algorithm.h"
 #include "isochron/core/tensor/dtype.h"
 
 namespace isochron::cuda {

@@ -59,7 +59,7 @@ std::vector<Candidate> by_library(const KernelRequest& request, const ProductSpe
                                   const std::vector<Slot>& terms = {}) {
   cuda::ProductLibrary* library = request.module->sources().library<cuda::ProductSpec>();
   if (library == nullptr) return {};
-  cuda::LibraryCalls ways = library->ways(request.module->context(), spec);
+  cuda::LibraryAlgorithms algorithms = library->algorithms(request.module->context(), spec);
   LibraryParts parts;
   parts.tensors = {{Slot::kInput, 1}, {Slot::kInput, 0}, {Slot::kOutput, 0}};
   parts.tensors.insert(parts.tensors.end(), terms.begin(), terms.end());
@@ -68,8 +68,9 @@ std::vector<Candidate> by_library(const KernelRequest& request, const ProductSpe
     bytes.push_back((slot.kind == Slot::kInput ? request.inputs : request.outputs)[slot.index].size_bytes());
   std::optional<NanResult> nan;
   if (spec.relu) nan = NanResult{2, spec.result};
-  if (nan || !worth_trying(request)) ways = working_ways(*request.module, std::move(ways), bytes, nan);
-  return candidates_of(std::move(ways), std::move(parts));
+  if (nan || !worth_trying(request))
+    algorithms = working_algorithms(*request.module, std::move(algorithms), bytes, nan);
+  return candidates_of(std::move(algorithms), std::move(parts));
 }
 
 /// A candidate that computes in tiles. The text `result` stores the sums.

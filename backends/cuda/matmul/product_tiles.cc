@@ -16,9 +16,9 @@ using element::kTileDepth;
 
 constexpr int64_t kLargestTile = 64, kTileStep = 16;
 constexpr int64_t kThreadsEach = 768;  // threads per multiprocessor that hide most memory latency
-constexpr int64_t kLeastDepth = 64;    // smallest depth of a part that is worth a block
-constexpr int64_t kMostParts = 128;    // parts per sum
-constexpr int64_t kMostPartBytes = int64_t{16} << 20;
+constexpr int64_t kMinDepth = 64;      // smallest depth of a part that is worth a block
+constexpr int64_t kMaxParts = 128;     // parts per sum
+constexpr int64_t kMaxPartBytes = int64_t{16} << 20;
 constexpr int64_t kPartsOfOneThread = 4;  // parts added by one thread; more are shared by threads
 constexpr int64_t kSlices = 8;
 
@@ -53,8 +53,8 @@ ProductTiles::ProductTiles(const ProductExtents& e, int multiprocessors, TensorF
                             : format == TensorFormat::kTf32 ? kTensorWords
                                                             : kTensorWords * 2;
   const int64_t wanted = kThreadsEach * multiprocessors / threads() / std::max<int64_t>(all, 1);
-  const int64_t most = std::min(
-      {kMostParts, e.k / kLeastDepth, kMostPartBytes / std::max<int64_t>(e.m * e.n * e.count * 8, 1)});
+  const int64_t most =
+      std::min({kMaxParts, e.k / kMinDepth, kMaxPartBytes / std::max<int64_t>(e.m * e.n * e.count * 8, 1)});
   parts = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(most, 1));
   depth = std::max<int64_t>(pieces(pieces(e.k, parts), at_a_time) * at_a_time, 1);
   parts = std::max<int64_t>(pieces(e.k, depth), 1);

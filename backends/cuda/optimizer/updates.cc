@@ -10,7 +10,7 @@
 namespace isochron::ops {
 namespace {
 
-constexpr size_t kMostAddresses = 480;  // per launch, whose parameters are limited to 4 KiB
+constexpr size_t kMaxAddresses = 480;  // per launch, whose parameters are limited to 4 KiB
 
 /// Text that declares a table with one entry per parameter.
 template <typename Text>
@@ -26,7 +26,7 @@ class DeviceUpdateKernel final : public graph::Kernel {
       : module_(*request.module), parameters_(request), layout_(parameters_.layout) {
     module_.add_shared(element_prelude());
     add_update_texts(module_);
-    const size_t most = std::max<size_t>(1, kMostAddresses / addresses_each());
+    const size_t most = std::max<size_t>(1, kMaxAddresses / addresses_each());
     std::vector<size_t> some;  // parameters that have elements
     for (size_t i = 0; i < layout_.parameters; ++i) {
       if (request.inputs[layout_.parameter(i)].shape.elems() > 0) some.push_back(i);

@@ -187,8 +187,8 @@ struct RecurrentBlock {
   static constexpr unsigned kUnits = kHidden, kRows = kRowsOfBlock, kColumns = (kLstm ? 4 : 3) * kUnits;
   static constexpr unsigned kOutputs = kBack ? kUnits : kColumns, kSummed = kBack ? kColumns : kUnits;
   static constexpr unsigned kPitch = kColumns | 1;  // odd: a column of the kernel lies in all banks
-  static constexpr unsigned kMostParts = kRecurrentThreads / kOutputs;
-  static constexpr unsigned kParts = kMostParts == 0 ? 1 : kMostParts < kSummed ? kMostParts : kSummed;
+  static constexpr unsigned kMaxParts = kRecurrentThreads / kOutputs;
+  static constexpr unsigned kParts = kMaxParts == 0 ? 1 : kMaxParts < kSummed ? kMaxParts : kSummed;
 
   T product[kParts * kOutputs * kRows];
   T h[kUnits * kRows], c[kUnits * kRows];

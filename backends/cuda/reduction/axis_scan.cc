@@ -14,17 +14,17 @@ using element::kScanThreads;
 
 void add_axis_scan(LaunchKernel& kernel, const graph::KernelRequest& request, const AxisScan& scan,
                    size_t workspace_from) {
-  constexpr int64_t kMostAcross = 32;                   // columns of a block
-  constexpr int64_t kBlocksEach = 4, kLeastChunks = 2;  // of a multiprocessor; of a part
+  constexpr int64_t kMaxAcross = 32;                  // columns of a block
+  constexpr int64_t kBlocksEach = 4, kMinChunks = 2;  // of a multiprocessor; of a part
   const int64_t outer = scan.view.outer, extent = scan.view.extent, inner = scan.view.inner;
   if (outer * extent * inner == 0) return;
   const auto parts_of = [](int64_t all, int64_t part) { return (all + part - 1) / part; };
   const int64_t columns =
-      std::min(kMostAcross, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(inner))));
+      std::min(kMaxAcross, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(inner))));
   const int64_t across = parts_of(inner, columns), chunk = kScanThreads / columns * kScanEach;
   const int64_t wanted = kBlocksEach * std::max(1, request.module->device().multiprocessors);
   const int64_t most =
-      std::clamp<int64_t>(wanted / (outer * across), 1, parts_of(extent, kLeastChunks * chunk));
+      std::clamp<int64_t>(wanted / (outer * across), 1, parts_of(extent, kMinChunks * chunk));
   const int64_t part = parts_of(parts_of(extent, most), chunk) * chunk, parts = parts_of(extent, part);
   counted(request, extent);
   request.module->add_shared(std::string(backends::texts::kScans));

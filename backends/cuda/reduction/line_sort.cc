@@ -27,13 +27,13 @@ std::string load_text(const LineSort& sort) {
 
 void add_line_sort(LaunchKernel& kernel, const graph::KernelRequest& request, const LineSort& sort,
                    size_t workspace_from) {
-  constexpr int64_t kLeastElems = 2 * kSortThreads;  // of a block
+  constexpr int64_t kMinElems = 2 * kSortThreads;  // of a block
   if (sort.lines == 0 || sort.kept == 0) return;
   const std::string lines = fmt::format("constexpr SortedLines s = {{{}ull, {}u, {}u}};", sort.lines,
                                         counted(request, sort.count), counted(request, sort.kept));
   const int64_t size =
       std::min<int64_t>(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(sort.count))), kSortTile);
-  const int64_t elems = std::max(size, kLeastElems), tiles = (sort.count + size - 1) / size;
+  const int64_t elems = std::max(size, kMinElems), tiles = (sort.count + size - 1) / size;
   const size_t bytes = checked_mul(static_cast<size_t>(sort.lines),
                                    checked_mul(static_cast<size_t>(sort.count), sort.entry_bytes()));
   const auto buffer = [&](bool other) {

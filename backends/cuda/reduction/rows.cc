@@ -67,12 +67,12 @@ class LayerNormGradient {
   explicit LayerNormGradient(const KernelRequest& request)
       : request_(request), shape_(as_rows(request.inputs[0].shape)), dtype_(computed_dtype(request)) {}
 
-  bool fits() const { return column_bytes() <= kMostColumnBytes; }
+  bool fits() const { return column_bytes() <= kMaxColumnBytes; }
 
   void add_to(LaunchKernel& kernel) const {
     const unsigned rows = counted(request_, shape_[0]), columns = counted(request_, shape_[1]);
     const int64_t wanted = kBlocksEach * std::max(1, request_.module->device().multiprocessors);
-    const int64_t each = std::max(kLeastRows, (shape_[0] + wanted - 1) / wanted);
+    const int64_t each = std::max(kMinRows, (shape_[0] + wanted - 1) / wanted);
     const int64_t blocks = (shape_[0] + each - 1) / each;
     const std::string_view type = computed_type(dtype_);
     request_.module->add_shared(std::string(backends::texts::kRows));
@@ -93,8 +93,8 @@ class LayerNormGradient {
   }
 
  private:
-  static constexpr int64_t kBlocksEach = 8, kLeastRows = 2;  // of a multiprocessor; of a block
-  static constexpr size_t kMostColumnBytes = 16 << 10;       // as fit in shared memory beside other blocks
+  static constexpr int64_t kBlocksEach = 8, kMinRows = 2;  // of a multiprocessor; of a block
+  static constexpr size_t kMaxColumnBytes = 16 << 10;      // as fit in shared memory beside other blocks
 
   size_t column_bytes() const { return 2 * static_cast<size_t>(shape_[1]) * dtype_size(dtype_); }
 
@@ -201,19 +201,19 @@ std::unique_ptr<graph::Kernel> prepare_channel_moments_cuda(const KernelRequest&
 }
 
 std::unique_ptr<graph::Kernel> prepare_scatter_add_cuda(const KernelRequest& request) {
-  constexpr int64_t kBlocksEach = 4;                        // of a multiprocessor
-  constexpr int64_t kLeast = 64, kMost = int64_t{1} << 30;  // elements of a block
+  constexpr int64_t kBlocksEach = 4;                     // of a multiprocessor
+  constexpr int64_t kMin = 64, kMax = int64_t{1} << 30;  // elements of a block
   auto kernel = std::make_unique<LaunchKernel>(request);
   const TensorSpec& sums = request.outputs[0];
   if (sums.shape.elems() == 0) return kernel;
   const AxisView view(sums.shape, axis_of(request));
   const int64_t elems = view.extent * view.inner;
   const int64_t wanted = kBlocksEach * std::max(1, request.module->device().multiprocessors);
-  const int64_t share = std::clamp(sums.shape.elems() / wanted, kLeast, kMost);
+  const int64_t share = std::clamp(sums.shape.elems() / wanted, kMin, kMax);
   // Each block compares all indices with its part, and each of its elements compares all indices that point
   // into the part. More parts increase the former work, longer parts the latter.
   const int64_t balanced = 2 * static_cast<int64_t>(std::sqrt(static_cast<double>(elems)));
-  const int64_t part = std::min(elems, std::max(kLeast, std::min(share, balanced) / kLeast * kLeast));
+  const int64_t part = std::min(elems, std::max(kMin, std::min(share, balanced) / kMin * kMin));
   const int64_t parts = (elems + part - 1) / part;
   const int64_t entries = std::min(view.outer, std::max<int64_t>(1, share / part));
   request.module->add_shared(std::string(backends::texts::kRows));

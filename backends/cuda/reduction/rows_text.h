@@ -196,12 +196,12 @@ struct ScatterAdd {
 
 constexpr unsigned kIndicesEach = 4;  // that a thread compares at a time
 constexpr unsigned kIndexChunk = kIndicesEach * kRowThreads;
-constexpr unsigned kMostMatches = 2 * kIndexChunk;  // that a block lists at a time
+constexpr unsigned kMaxMatches = 2 * kIndexChunk;  // that a block lists at a time
 constexpr unsigned kCountGroup = 16;
 
 /// Positions of indices in their order, and how far behind the first of a block's rows each points.
 struct Matches {
-  unsigned positions[kMostMatches], rows[kMostMatches];
+  unsigned positions[kMaxMatches], rows[kMaxMatches];
   unsigned counts[kRowThreads], group_counts[kRowThreads / kCountGroup];  // of a chunk
 };
 
@@ -212,7 +212,7 @@ ISOCHRON_SCALAR unsigned long long list_matches(const ScatterAdd& s, Matches& ma
                                                 unsigned long long begin, unsigned first, unsigned rows,
                                                 unsigned& listed) {
   const unsigned group = threadIdx.x / kCountGroup;
-  for (listed = 0; begin < s.count && listed + kIndexChunk <= kMostMatches; begin += kIndexChunk) {
+  for (listed = 0; begin < s.count && listed + kIndexChunk <= kMaxMatches; begin += kIndexChunk) {
     const unsigned long long from = begin + threadIdx.x * kIndicesEach;
     unsigned row[kIndicesEach], found = 0;
     ISOCHRON_UNROLL

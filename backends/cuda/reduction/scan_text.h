@@ -42,9 +42,9 @@ struct Factors {
 };
 /// The sum of two exponents; beyond 2^29 their order of magnitude doesn't matter.
 ISOCHRON_SCALAR int exponent_sum(int a, int b) {
-  constexpr int kMost = 1 << 29;
+  constexpr int kMax = 1 << 29;
   const int sum = a + b;
-  return sum > kMost ? kMost : sum < -kMost ? -kMost : sum;
+  return sum > kMax ? kMax : sum < -kMax ? -kMax : sum;
 }
 
 /// `before` times all of `factors`, as it comes out one by one: what overflows in between stays infinite,

@@ -434,12 +434,12 @@ TEST_F(Logs, UpdatesEndAtReturnsBackspacesAndNewlines) {
 }
 
 TEST_F(Logs, AnUpdateHasAMostSize) {
-  const std::string longest(LogReader::kMostBytes, 'x');
+  const std::string longest(LogReader::kMaxBytes, 'x');
   EXPECT_ERROR(static_cast<void>(read("first\n" + longest + "y\n")), ErrorCode::kBadFormat,
                "line 2 has more than 1048576 bytes");
   std::string flood;
   for (int i = 0; i < 100'000; ++i) flood += bar("a", i, 100'000, "4.00it/s");
-  EXPECT_GT(flood.size(), 3 * LogReader::kMostBytes);
+  EXPECT_GT(flood.size(), 3 * LogReader::kMaxBytes);
   EXPECT_EQ(read(flood).series[0].ns.size(), 99'999u) << "in one line";
 }
 

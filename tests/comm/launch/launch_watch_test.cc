@@ -92,14 +92,14 @@ auto is(int rank, const RankProcess& process, State state) {
 
 TEST(LocalRanks, AreSeenWithWhatTheyDo) {
   RankProcess other(2, "exec tail -f /dev/null");
-  RankProcess at_it(0, "exec sleep 60"), wrapped(1, "sleep 60; true"), stopped(3, "exec sleep 60");
+  RankProcess running(0, "exec sleep 60"), wrapped(1, "sleep 60; true"), stopped(3, "exec sleep 60");
   stopped.send(SIGSTOP);
-  expect_to_see(ElementsAre(is(0, at_it, State::kAtIt), is(1, wrapped, State::kAtIt),
+  expect_to_see(ElementsAre(is(0, running, State::kRunning), is(1, wrapped, State::kRunning),
                             is(2, other, State::kOther), is(3, stopped, State::kStopped)));
   stopped.send(SIGCONT);
-  at_it.become_zombie();
+  running.become_zombie();
   other.end();
-  expect_to_see(ElementsAre(is(1, wrapped, State::kAtIt), is(3, stopped, State::kAtIt)));
+  expect_to_see(ElementsAre(is(1, wrapped, State::kRunning), is(3, stopped, State::kRunning)));
   EXPECT_THAT(local_ranks(wrapped.id(), "sleep", kVariables),
               ElementsAre(Field(&LocalRank::rank, 1)));  // processes that it has started have its environment
 }
@@ -112,7 +112,7 @@ TEST(LocalRanks, GoByTheInnerLauncherWhereOneIsStartedWithinAnother) {
     if (ranks.size() == 1 && ranks[0].rank == 2) break;
     usleep(10'000);
   }
-  EXPECT_THAT(local_ranks(getpid(), "sleep", variables), ElementsAre(is(2, inner, State::kAtIt)));
+  EXPECT_THAT(local_ranks(getpid(), "sleep", variables), ElementsAre(is(2, inner, State::kRunning)));
 }
 
 TEST(LocalRanks, WhatCannotBeReadIsEmpty) {
@@ -124,7 +124,7 @@ TEST(LocalRanks, WhatCannotBeReadIsEmpty) {
 
 TEST(LocalRanks, HaveTheirNearestAncestorOutsideAsTheirLauncher) {
   RankProcess rank(1, "exec sleep 60");
-  expect_to_see(ElementsAre(is(1, rank, State::kAtIt)));
+  expect_to_see(ElementsAre(is(1, rank, State::kRunning)));
   EXPECT_EQ(launcher_process(kVariables, rank.id()), getpid());
   EXPECT_EQ(launcher_process(kVariables, getpid()), 0) << "of what is no rank";
 }
@@ -159,26 +159,27 @@ class LaunchText : public testing::Test {
 };
 
 TEST_F(LaunchText, NamesThoseThatAreNotAtIt) {
-  EXPECT_EQ(text({{0, 40, State::kAtIt}, {1, 41, State::kStopped}, {2, 42, State::kOther}}),
+  EXPECT_EQ(text({{0, 40, State::kRunning}, {1, 41, State::kStopped}, {2, 42, State::kOther}}),
             "rank 0 of 3 has been starting MPI for 61 s, which needs all ranks: rank 1 (process 41) is "
             "stopped; rank 2 (process 42) has not reached this point");
   EXPECT_THAT(
-      text({{0, 40, State::kAtIt}, {1, 41, State::kAtIt}, {2, 42, State::kStopped}}, LaunchPhase::kEnd),
+      text({{0, 40, State::kRunning}, {1, 41, State::kRunning}, {2, 42, State::kStopped}}, LaunchPhase::kEnd),
       AllOf(HasSubstr("has been ending MPI for 61 s"), HasSubstr("ranks: rank 2 (process 42) is")));
 }
 
 TEST_F(LaunchText, NamesThoseThatAreNotThere) {
-  EXPECT_THAT(text({{0, 40, State::kAtIt}, {2, 42, State::kAtIt}}),
+  EXPECT_THAT(text({{0, 40, State::kRunning}, {2, 42, State::kRunning}}),
               EndsWith("all ranks: rank 1 is not running"));
-  EXPECT_THAT(text({{0, 40, State::kAtIt}}), EndsWith("all ranks: ranks 1 and 2 are not running"));
+  EXPECT_THAT(text({{0, 40, State::kRunning}}), EndsWith("all ranks: ranks 1 and 2 are not running"));
   launch_.size = 5;
-  EXPECT_THAT(text({{0, 40, State::kAtIt}, {3, 42, State::kStopped}}),
+  EXPECT_THAT(text({{0, 40, State::kRunning}, {3, 42, State::kStopped}}),
               EndsWith("all ranks: rank 3 (process 42) is stopped; of the 3 ranks of this machine, 1 is not "
                        "running; the state of the 2 on other machines is unknown"));
 }
 
 TEST_F(LaunchText, SaysWhereNobodyIsMissing) {
-  const std::vector<LocalRank> all = {{0, 40, State::kAtIt}, {1, 41, State::kAtIt}, {2, 42, State::kAtIt}};
+  const std::vector<LocalRank> all = {
+      {0, 40, State::kRunning}, {1, 41, State::kRunning}, {2, 42, State::kRunning}};
   EXPECT_THAT(text(all), EndsWith("all ranks: all 3 ranks of this machine have reached this point"));
   launch_.size = 5;
   EXPECT_THAT(text(all),
@@ -263,7 +264,7 @@ TEST_F(Watch, LeavesTheWordToALowerRank) {
   RankProcess lower(0, "printf 'starting MPI' > /proc/self/comm; tail -f /dev/null; true");
   for (int i = 0; i < 1000; ++i) {
     const auto ranks = local_ranks(getpid(), "starting MPI", kVariables);
-    if (ranks.size() == 1 && ranks[0].state == State::kAtIt) break;
+    if (ranks.size() == 1 && ranks[0].state == State::kRunning) break;
     usleep(10'000);
   }
   Said said;

@@ -90,9 +90,9 @@ TEST(KernelCache, IsBounded) {
   const TempFolder folder;
   CountingCompiler compiler;
   KernelCache cache(compiler, folder.path());
-  for (size_t i = 0; i < KernelCache::kMostFiles + 5; ++i)
+  for (size_t i = 0; i < KernelCache::kMaxFiles + 5; ++i)
     cache.compile(fmt::format("text {}", i), "kernels", 9, 0, false);
-  EXPECT_EQ(files_of(folder.path()).size(), KernelCache::kMostFiles);
+  EXPECT_EQ(files_of(folder.path()).size(), KernelCache::kMaxFiles);
 }
 
 TEST(KernelCache, AFolderThatCantBeWrittenCostsNothingElse) {

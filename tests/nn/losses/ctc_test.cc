@@ -111,8 +111,8 @@ TEST(Ctc, NumbersOfLabelsThatCantBeHaveNoAlignment) {
   std::vector<double> expected(25, 0);
   expected[0] = kInfinity;
   EXPECT_EQ(loss(integers({2}, {4, 4}), integers({2}, {-1, 3})), expected);
-  constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();  // twice as much would be 0 or 2
-  for (const int64_t count : {kLeast, kLeast + 1}) {
+  constexpr int64_t kMin = std::numeric_limits<int64_t>::min();  // twice as much would be 0 or 2
+  for (const int64_t count : {kMin, kMin + 1}) {
     const std::vector<int64_t> counts{count, std::numeric_limits<int64_t>::max()};
     EXPECT_EQ(loss(integers({2}, {4, 4}), from_span<int64_t>({2}, counts)), expected);
   }

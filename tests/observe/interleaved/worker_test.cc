@@ -198,7 +198,7 @@ TEST(InterleavedRunner, GivesBothTheirTurns) {
   Worker loop(iterate), twin(iterate);
   std::vector<TurnPair> pairs;
   run_interleaved(loop, twin, 0.01, pairs);
-  EXPECT_GE(pairs.size(), kLeastTurnPairs);
+  EXPECT_GE(pairs.size(), kMinTurnPairs);
   for (const TurnPair& pair : pairs) {
     EXPECT_GE(pair.loop.median_ns, 10'000);
     EXPECT_GE(pair.twin.median_ns, 10'000);
@@ -231,16 +231,16 @@ TEST(BesideTwin, IsBesideItBeforeTheRunAndAtItsEnd) {
   BesideTwin beside(twin);
   int64_t left = 10'000'000;
   ASSERT_EQ(go_on(beside, left, 0), BesideTwin::Mark::kRunBegins);
-  EXPECT_GE(beside.turns().before.size(), kLeastTurnPairs);
+  EXPECT_GE(beside.turns().before.size(), kMinTurnPairs);
   EXPECT_EQ(go_on(beside, left, left - 105'000), BesideTwin::Mark::kNone) << "nearly 200 s of it are left";
   EXPECT_TRUE(beside.turns().after.empty());
   left = 1000;
   ASSERT_EQ(go_on(beside, left, 0), BesideTwin::Mark::kRunEnds);
-  for (int tries = 0; beside.turns().after.size() < kLeastTurnPairs && tries < 1000; ++tries) {
+  for (int tries = 0; beside.turns().after.size() < kMinTurnPairs && tries < 1000; ++tries) {
     left = 1000;
     EXPECT_EQ(go_on(beside, left, 0), BesideTwin::Mark::kNone);
   }
-  EXPECT_GE(beside.turns().after.size(), kLeastTurnPairs);
+  EXPECT_GE(beside.turns().after.size(), kMinTurnPairs);
   for (const TurnPair& pair : beside.turns().after) {
     EXPECT_GE(pair.loop.median_ns, 20'000);
     EXPECT_GE(pair.twin.median_ns, 10'000);

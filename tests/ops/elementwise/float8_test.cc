@@ -78,11 +78,11 @@ TEST(Float8, RoundsAsPyTorch) {
 }
 
 TEST(Float8, WhatIsTooLargeIsTheLargestAndNoNumberIsNaN) {
-  constexpr float kMost = std::numeric_limits<float>::max(),
+  constexpr float kMax = std::numeric_limits<float>::max(),
                   kInfinity = std::numeric_limits<float>::infinity();
   EXPECT_EQ(ops::element::rounded_to_float8<E4M3>(449, 1), 448);
-  EXPECT_EQ(ops::element::rounded_to_float8<E4M3>(-kMost, 1), -448);
-  EXPECT_EQ(ops::element::rounded_to_float8<E4M3>(kMost, 0x1p-100F), 448);
+  EXPECT_EQ(ops::element::rounded_to_float8<E4M3>(-kMax, 1), -448);
+  EXPECT_EQ(ops::element::rounded_to_float8<E4M3>(kMax, 0x1p-100F), 448);
   EXPECT_EQ(ops::element::rounded_to_float8<E5M2>(60000, 1), 57344);
   for (const float none : {kInfinity, -kInfinity, std::nanf("")}) {
     EXPECT_TRUE(std::isnan(ops::element::rounded_to_float8<E4M3>(none, 1)));

@@ -41,7 +41,7 @@ class AttentionPlans : public testing::Test {
         dlopen("/usr/local/cuda/lib64/stubs/libcuda.so", RTLD_NOW) == nullptr)
       GTEST_SKIP() << "there is neither a driver nor the toolkit's stub of one: " << dlerror();
   }
-  size_t ways(const AttentionSpec& spec) { return library->ways(context, spec).size(); }
+  size_t algorithms(const AttentionSpec& spec) { return library->algorithms(context, spec).size(); }
 
   const LeaksOfOthers leaks;
   const std::unique_ptr<AttentionLibrary> library = attention_for(kH100);
@@ -51,16 +51,16 @@ class AttentionPlans : public testing::Test {
 TEST_F(AttentionPlans, HasPlansForAnH100InEachPass) {
   for (const Pass pass : {Pass::kForward, Pass::kGradient}) {
     const AttentionSpec usual = spec_of(pass, 64, 4, 4, 32);
-    EXPECT_GT(ways(usual), 0u);
+    EXPECT_GT(algorithms(usual), 0u);
     if (kSanitizer) continue;  // the library's own search takes most of a minute
     AttentionSpec f16 = usual;
     f16.dtype = DType::kF16;
-    EXPECT_GT(ways(f16), 0u);
-    EXPECT_GT(ways(spec_of(pass, 100, 8, 2, 128)), 0u) << "any length, shared heads";
+    EXPECT_GT(algorithms(f16), 0u);
+    EXPECT_GT(algorithms(spec_of(pass, 100, 8, 2, 128)), 0u) << "any length, shared heads";
     AttentionSpec all = usual;
     all.keys = 80;
     all.causal = false;
-    EXPECT_GT(ways(all), 0u) << "every query sees all keys, of which there are more";
+    EXPECT_GT(algorithms(all), 0u) << "every query sees all keys, of which there are more";
   }
 }
 
@@ -68,28 +68,28 @@ TEST_F(AttentionPlans, LikeOnesArePlannedOnce) {
   const AttentionSpec spec = spec_of(Pass::kForward, 64, 4, 4, 32);
   const auto names = [&] {
     std::vector<std::string> all;
-    for (const auto& way : library->ways(context, spec)) all.push_back(way->name());
+    for (const auto& algorithm : library->algorithms(context, spec)) all.push_back(algorithm->name());
     return all;
   };
   const std::vector<std::string> first = names();
   EXPECT_FALSE(first.empty());
   EXPECT_EQ(names(), first);
-  const LibraryCalls ways = library->ways(context, spec);
-  ASSERT_FALSE(ways.empty());
+  const LibraryAlgorithms algorithms = library->algorithms(context, spec);
+  ASSERT_FALSE(algorithms.empty());
   const DevicePtr tensors[] = {16, 32, 48, 64, 80};
-  EXPECT_ERROR(ways[0]->enqueue(tensors, 256, Stream::kNone), ErrorCode::kUnsupported,
+  EXPECT_ERROR(algorithms[0]->enqueue(tensors, 256, Stream::kNone), ErrorCode::kUnsupported,
                "not for one that is here");
 }
 
 TEST_F(AttentionPlans, RefusesWhatItDoesntMean) {
   AttentionSpec spec = spec_of(Pass::kForward, 64, 4, 3, 32);
-  EXPECT_ERROR(library->ways(context, spec), ErrorCode::kInvalidArgument, "4 heads, 3 of keys");
+  EXPECT_ERROR(library->algorithms(context, spec), ErrorCode::kInvalidArgument, "4 heads, 3 of keys");
   spec = spec_of(Pass::kForward, 64, 4, 4, 32);
   spec.keys = 65;
-  EXPECT_ERROR(library->ways(context, spec), ErrorCode::kInvalidArgument, "64 by 65");
+  EXPECT_ERROR(library->algorithms(context, spec), ErrorCode::kInvalidArgument, "64 by 65");
   spec = spec_of(Pass::kGradient, 64, 4, 4, 32);
   spec.dtype = DType::kF32;
-  EXPECT_ERROR(library->ways(context, spec), ErrorCode::kInvalidArgument, "f32");
+  EXPECT_ERROR(library->algorithms(context, spec), ErrorCode::kInvalidArgument, "f32");
 }
 
 }  // namespace

@@ -26,9 +26,9 @@ class Convolutions : public testing::Test {
   }
   std::vector<std::string> names(const ConvolutionSpec& spec) {
     std::vector<std::string> all;
-    for (const auto& way : library->ways(context, spec)) {
-      EXPECT_LE(way->workspace_bytes(), kMostLibraryWorkspace);
-      all.push_back(way->name());
+    for (const auto& algorithm : library->algorithms(context, spec)) {
+      EXPECT_LE(algorithm->workspace_bytes(), kMaxLibraryWorkspace);
+      all.push_back(algorithm->name());
     }
     return all;
   }
@@ -43,7 +43,7 @@ TEST_F(Convolutions, HavePlansInEachPassAndDtype) {
     for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
       const std::vector<std::string> found = names(convolution_spec(pass, dtype));
       EXPECT_FALSE(found.empty()) << static_cast<int>(pass) << " " << dtype_name(dtype);
-      EXPECT_EQ(names(convolution_spec(pass, dtype)), found) << "the same ways in the same order";
+      EXPECT_EQ(names(convolution_spec(pass, dtype)), found) << "the same algorithms in the same order";
     }
     ConvolutionSpec fast = convolution_spec(pass, DType::kF32);
     fast.tf32 = true;
@@ -65,17 +65,18 @@ TEST_F(Convolutions, HavePlansForGroupsAndForThreeAxes) {
 }
 
 TEST_F(Convolutions, APlanForADescribedDeviceCantRun) {
-  const LibraryCalls ways = library->ways(context, convolution_spec(ConvolutionPass::kForward, DType::kBF16));
-  ASSERT_FALSE(ways.empty());
+  const LibraryAlgorithms algorithms =
+      library->algorithms(context, convolution_spec(ConvolutionPass::kForward, DType::kBF16));
+  ASSERT_FALSE(algorithms.empty());
   const DevicePtr tensors[] = {16, 32, 48};
-  EXPECT_ERROR(ways[0]->enqueue(tensors, 64, Stream::kNone), ErrorCode::kUnsupported,
+  EXPECT_ERROR(algorithms[0]->enqueue(tensors, 64, Stream::kNone), ErrorCode::kUnsupported,
                "not for one that is here");
 }
 
 TEST_F(Convolutions, WhatContradictsItselfIsRefused) {
   ConvolutionSpec wrong = convolution_spec(ConvolutionPass::kForward, DType::kF32);
   wrong.axis[0].output = 20;
-  EXPECT_ERROR(library->ways(context, wrong), ErrorCode::kDevice, "cudnnBackend");
+  EXPECT_ERROR(library->algorithms(context, wrong), ErrorCode::kDevice, "cudnnBackend");
 }
 
 }  // namespace

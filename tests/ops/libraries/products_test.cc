@@ -89,7 +89,7 @@ TEST(Products, TheMachinesLibraryTakesItsDescription) {
   specs.back().result = DType::kBF16;
   for (const ProductSpec& spec : specs) {
     try {
-      EXPECT_FALSE(library->ways(context, spec).empty());
+      EXPECT_FALSE(library->algorithms(context, spec).empty());
     } catch (const Error& error) {
       EXPECT_NE(std::string(error.what()).find("cublasLtCreate"), std::string::npos) << error.what();
     }

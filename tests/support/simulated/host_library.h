@@ -46,13 +46,13 @@ class KeptFile {
     std::vector<std::pair<fs::file_time_type, fs::path>> all;
     for (const auto& entry : fs::directory_iterator(folder(), ignored))
       all.emplace_back(entry.last_write_time(ignored), entry.path());
-    if (all.size() <= kMostKept) return;
+    if (all.size() <= kMaxKept) return;
     std::ranges::sort(all);
     for (size_t i = 0; i < all.size() / 2; ++i) fs::remove(all[i].second, ignored);
   }
 
  private:
-  static constexpr size_t kMostKept = 3000;
+  static constexpr size_t kMaxKept = 3000;
   static std::filesystem::path folder() {
     const char* const named = std::getenv("ISOCHRON_HOST_KERNELS");
     return named != nullptr ? named : ISOCHRON_SOURCE_DIR "/build/host_kernels";

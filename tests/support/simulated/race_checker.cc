@@ -9,7 +9,7 @@ namespace isochron {
 void RaceChecker::begin(std::pair<uintptr_t, uintptr_t> shared) {
   shared_ = shared;
   ++launch_;
-  if (pages_.size() > kMostPages) {
+  if (pages_.size() > kMaxPages) {
     pages_.clear();
     newest_ = UINTPTR_MAX;
   }

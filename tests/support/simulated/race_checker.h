@@ -82,7 +82,7 @@ class RaceChecker {
     Users threads{}, blocks{};
     std::vector<std::pair<unsigned, unsigned>> readers{};  // blocks, with the last phase in which each read
   };
-  static constexpr size_t kPageBytes = 256, kMostPages = 4096;
+  static constexpr size_t kPageBytes = 256, kMaxPages = 4096;
   using Page = std::array<Cell, kPageBytes>;
 
   /// The cell of a byte, reset if this launch hasn't used it yet.

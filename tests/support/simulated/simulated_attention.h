@@ -15,9 +15,9 @@ namespace isochron::cuda {
 class SimulatedAttention final : public AttentionLibrary {
  public:
   int64_t version() override { return 91900; }
-  LibraryCalls ways(Context& context, const AttentionSpec& spec) override {
+  LibraryAlgorithms algorithms(Context& context, const AttentionSpec& spec) override {
     specs.push_back(spec);
-    LibraryCalls result;
+    LibraryAlgorithms result;
     if (spec.batch <= most_samples)
       result.push_back(std::make_unique<Call>(dynamic_cast<SimulatedContext&>(context), spec));
     return result;
@@ -27,7 +27,7 @@ class SimulatedAttention final : public AttentionLibrary {
   int64_t most_samples = 1 << 20;    // there is no way for more of them
 
  private:
-  class Call final : public LibraryCall {
+  class Call final : public LibraryAlgorithm {
    public:
     Call(SimulatedContext& context, const AttentionSpec& spec) : context_(context), spec_(spec) {}
     std::string name() const override { return "simulated attention"; }

@@ -14,9 +14,9 @@ namespace isochron::cuda {
 class SimulatedConvolutions final : public ConvolutionLibrary {
  public:
   int64_t version() override { return 91900; }
-  LibraryCalls ways(Context& context, const ConvolutionSpec& spec) override {
+  LibraryAlgorithms algorithms(Context& context, const ConvolutionSpec& spec) override {
     specs.push_back(spec);
-    LibraryCalls result;
+    LibraryAlgorithms result;
     if (spec.batch != none_for_batch)
       result.push_back(std::make_unique<Call>(dynamic_cast<SimulatedContext&>(context), spec));
     return result;
@@ -28,7 +28,7 @@ class SimulatedConvolutions final : public ConvolutionLibrary {
  private:
   using Pass = ConvolutionSpec::Pass;
 
-  class Call final : public LibraryCall {
+  class Call final : public LibraryAlgorithm {
    public:
     Call(SimulatedContext& context, const ConvolutionSpec& spec) : context_(context), spec_(spec) {}
     std::string name() const override { return "simulated convolution"; }

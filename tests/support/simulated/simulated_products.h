@@ -19,10 +19,10 @@ namespace isochron::cuda {
 class SimulatedProducts final : public ProductLibrary {
  public:
   int64_t version() override { return 130000; }
-  LibraryCalls ways(Context& context, const ProductSpec& spec) override {
+  LibraryAlgorithms algorithms(Context& context, const ProductSpec& spec) override {
     check(spec);
     specs.push_back(spec);
-    LibraryCalls result;
+    LibraryAlgorithms result;
     for (const size_t bytes : {size_t{0}, size_t{512}})
       result.push_back(std::make_unique<Call>(dynamic_cast<SimulatedContext&>(context), spec, bytes,
                                               failing.contains(bytes), losing_nan.contains(bytes)));
@@ -30,11 +30,11 @@ class SimulatedProducts final : public ProductLibrary {
   }
 
   std::vector<ProductSpec> specs;  // of all that was asked for
-  std::set<size_t> failing;        // ways that fail, by their workspace
+  std::set<size_t> failing;        // algorithms that fail, by their workspace
   std::set<size_t> losing_nan;     // those whose larger of NaN and 0 is 0
 
  private:
-  class Call final : public LibraryCall {
+  class Call final : public LibraryAlgorithm {
    public:
     Call(SimulatedContext& context, const ProductSpec& spec, size_t workspace_bytes, bool fails,
          bool loses_nan)
@@ -46,7 +46,7 @@ class SimulatedProducts final : public ProductLibrary {
     std::string name() const override { return "simulated " + std::to_string(workspace_bytes_); }
     size_t workspace_bytes() const override { return workspace_bytes_; }
     void enqueue(std::span<const DevicePtr> tensors, DevicePtr workspace, Stream stream) override {
-      require(!fails_, ErrorCode::kDevice, "cuda", "this way fails");
+      require(!fails_, ErrorCode::kDevice, "cuda", "this algorithm fails");
       context_.launch(
           [=, tensors = std::vector(tensors.begin(), tensors.end()), spec = spec_, bytes = workspace_bytes_,
            loses_nan = loses_nan_] {
