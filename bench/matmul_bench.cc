@@ -1,5 +1,7 @@
-// Times the matrix products of the `mlp` and `cnn` cases, and products of sizes around the limit between the
-// small kernel and oneDNN. The counter `flops` is a rate.
+// Times the matrix products of the `mlp` and `cnn` cases, products of sizes around the limit between the
+// small kernel and oneDNN, and the packed product beside oneDNN's. The counter `flops` is a rate. To
+// alternate the last two: --benchmark_filter='Packed|Large' --benchmark_enable_random_interleaving
+// --benchmark_repetitions=11 --benchmark_report_aggregates_only
 #include <benchmark/benchmark.h>
 #include <dnnl.h>
 #include <omp.h>
@@ -7,6 +9,7 @@
 #include <vector>
 
 #include "isochron/backends/cpu/matmul/matmul.h"
+#include "isochron/backends/cpu/matmul/packed_matmul.h"
 #include "isochron/graph/ir/half_storage.h"
 #include "isochron/memory/allocators/buffer.h"
 #include "isochron/ops/rows/registry.h"
@@ -83,6 +86,40 @@ void sizes(benchmark::internal::Benchmark* bench) {
 }
 BENCHMARK(BM_SmallKernel)->Apply(sizes);
 BENCHMARK(BM_Sgemm)->Apply(sizes);
+
+// m, n, k, transpose_a, transpose_b, on one thread.
+void BM_Packed(benchmark::State& state) {
+  const int64_t m = state.range(0), n = state.range(1), k = state.range(2);
+  const bool ta = state.range(3), tb = state.range(4);
+  std::vector<float> a = numbers(m * k), b = numbers(k * n), c = numbers(m * n);
+  std::vector<float> workspace(ops::packed_workspace_floats(n, k, 1));
+  const ops::PackedProduct product{m,        n,          k,          a.data(), ta ? 1 : k, ta ? m : 1,
+                                   b.data(), tb ? 1 : n, tb ? k : 1, c.data(), n};
+  for (auto _ : state) ops::packed_matmul(product, 1, workspace.data());
+  count_flops(state, m, n, k);
+}
+
+void BM_LargeSgemm(benchmark::State& state) {
+  const int64_t m = state.range(0), n = state.range(1), k = state.range(2);
+  const bool ta = state.range(3), tb = state.range(4);
+  std::vector<float> a = numbers(m * k), b = numbers(k * n), c = numbers(m * n);
+  omp_set_num_threads(1);
+  for (auto _ : state) {
+    dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', m, n, k, 1.0f, a.data(), ta ? m : k, b.data(), tb ? k : n,
+               0.0f, c.data(), n);
+  }
+  count_flops(state, m, n, k);
+}
+
+void large_products(benchmark::internal::Benchmark* bench) {
+  bench->ArgNames({"m", "n", "k", "ta", "tb"});
+  bench->Args({128, 512, 512, 0, 0})->Args({512, 512, 128, 1, 0})->Args({128, 512, 512, 0, 1});  // mlp
+  bench->Args({768, 384, 128, 0, 0})->Args({768, 128, 512, 0, 0});                               // gpt
+  bench->Args({512, 128, 768, 1, 0})->Args({768, 128, 384, 0, 1});
+  bench->Args({1536, 1536, 1536, 0, 0});
+}
+BENCHMARK(BM_Packed)->Apply(large_products);
+BENCHMARK(BM_LargeSgemm)->Apply(large_products);
 
 }  // namespace
 }  // namespace isochron
