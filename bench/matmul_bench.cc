@@ -1,7 +1,7 @@
 // Times the matrix products of the `mlp` and `cnn` cases, products of sizes around the limit between the
 // small kernel and oneDNN, and the packed product beside oneDNN's. The counter `flops` is a rate. To
-// alternate the last two: --benchmark_filter='Packed|Large' --benchmark_enable_random_interleaving
-// --benchmark_repetitions=11 --benchmark_report_aggregates_only
+// alternate the last two: --benchmark_filter='(Packed|Sgemm).m:'
+// --benchmark_enable_random_interleaving --benchmark_repetitions=11 --benchmark_report_aggregates_only
 #include <benchmark/benchmark.h>
 #include <dnnl.h>
 #include <omp.h>
@@ -70,36 +70,8 @@ void BM_SmallKernel(benchmark::State& state) {
   count_flops(state, m, n, k);
 }
 
+// m, n, k, transpose_a, transpose_b, on one thread, as below.
 void BM_Sgemm(benchmark::State& state) {
-  const int64_t m = state.range(0), n = state.range(1), k = state.range(2);
-  std::vector<float> a = numbers(m * k), b = numbers(k * n), c = numbers(m * n);
-  omp_set_num_threads(1);
-  for (auto _ : state) {
-    dnnl_sgemm('N', 'N', m, n, k, 1.0f, a.data(), k, b.data(), n, 0.0f, c.data(), n);
-  }
-  count_flops(state, m, n, k);
-}
-
-void sizes(benchmark::internal::Benchmark* bench) {
-  for (const int64_t n : {16, 32, 48, 64, 80, 96, 128}) bench->Args({n, n, n});
-  bench->Args({32, 10, 100})->Args({128, 10, 512})->Args({128, 512, 10})->Args({512, 10, 128});
-}
-BENCHMARK(BM_SmallKernel)->Apply(sizes);
-BENCHMARK(BM_Sgemm)->Apply(sizes);
-
-// m, n, k, transpose_a, transpose_b, on one thread.
-void BM_Packed(benchmark::State& state) {
-  const int64_t m = state.range(0), n = state.range(1), k = state.range(2);
-  const bool ta = state.range(3), tb = state.range(4);
-  std::vector<float> a = numbers(m * k), b = numbers(k * n), c = numbers(m * n);
-  std::vector<float> workspace(ops::packed_workspace_floats(n, k, 1));
-  const ops::PackedProduct product{m,        n,          k,          a.data(), ta ? 1 : k, ta ? m : 1,
-                                   b.data(), tb ? 1 : n, tb ? k : 1, c.data(), n};
-  for (auto _ : state) ops::packed_matmul(product, 1, workspace.data());
-  count_flops(state, m, n, k);
-}
-
-void BM_LargeSgemm(benchmark::State& state) {
   const int64_t m = state.range(0), n = state.range(1), k = state.range(2);
   const bool ta = state.range(3), tb = state.range(4);
   std::vector<float> a = numbers(m * k), b = numbers(k * n), c = numbers(m * n);
@@ -111,6 +83,25 @@ void BM_LargeSgemm(benchmark::State& state) {
   count_flops(state, m, n, k);
 }
 
+void sizes(benchmark::internal::Benchmark* bench) {
+  for (const int64_t n : {16, 32, 48, 64, 80, 96, 128}) bench->Args({n, n, n, 0, 0});
+  bench->Args({32, 10, 100, 0, 0})->Args({128, 10, 512, 0, 0});
+  bench->Args({128, 512, 10, 0, 0})->Args({512, 10, 128, 0, 0});
+}
+BENCHMARK(BM_SmallKernel)->Apply(sizes);
+BENCHMARK(BM_Sgemm)->Apply(sizes);
+
+void BM_Packed(benchmark::State& state) {
+  const int64_t m = state.range(0), n = state.range(1), k = state.range(2);
+  const bool ta = state.range(3), tb = state.range(4);
+  std::vector<float> a = numbers(m * k), b = numbers(k * n), c = numbers(m * n);
+  std::vector<float> workspace(ops::packed_workspace_floats(n, k, 1));
+  const ops::PackedProduct product{m,        n,          k,          a.data(), ta ? 1 : k, ta ? m : 1,
+                                   b.data(), tb ? 1 : n, tb ? k : 1, c.data(), n};
+  for (auto _ : state) ops::packed_matmul(product, 1, workspace.data());
+  count_flops(state, m, n, k);
+}
+
 void large_products(benchmark::internal::Benchmark* bench) {
   bench->ArgNames({"m", "n", "k", "ta", "tb"});
   bench->Args({128, 512, 512, 0, 0})->Args({512, 512, 128, 1, 0})->Args({128, 512, 512, 0, 1});  // mlp
@@ -119,7 +110,7 @@ void large_products(benchmark::internal::Benchmark* bench) {
   bench->Args({1536, 1536, 1536, 0, 0});
 }
 BENCHMARK(BM_Packed)->Apply(large_products);
-BENCHMARK(BM_LargeSgemm)->Apply(large_products);
+BENCHMARK(BM_Sgemm)->Apply(large_products);
 
 }  // namespace
 }  // namespace isochron
